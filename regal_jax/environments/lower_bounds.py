@@ -1,0 +1,51 @@
+"""Lower bounds that no schedule can beat; reported with every result as a gap."""
+
+import math
+
+import numpy as np
+
+from regal_jax.environments.platform import Platform
+from regal_jax.graphs.computation_graph import ComputationGraph
+
+
+def peak_memory_bound(graph: ComputationGraph, num_devices: int) -> int:
+    """Bytes that the fullest of D devices needs under any placement and order.
+
+    The largest of: the working set of any op (inputs, outputs, workspace: all on one device); the
+    persistent bytes together with any op's working set, spread evenly over the devices; and all
+    persistent bytes at the end, spread evenly.
+    """
+    present = (graph.producer < 0) & (graph.consumers.lengths() > 0)
+    kept = graph.persistent & (present | (graph.producer >= 0))
+    working = graph.workspace + _row_sums(graph.inputs, graph.size)
+    working = working + _row_sums(graph.outputs, graph.size)
+    from_start = graph.persistent & present
+    beyond = working - _row_sums(graph.inputs, np.where(from_start, graph.size, 0))
+    together = int(graph.size[from_start].sum()) + int(beyond.max(initial=0))
+    at_end = int(graph.size[kept].sum())
+    spread = max(together, at_end)
+    return max(int(working.max(initial=0)), -(-spread // num_devices))
+
+
+def makespan_bound(graph: ComputationGraph, num_devices: int) -> float:
+    """us that D devices need at least: total work / D, and the longest path of durations."""
+    finish = np.zeros(graph.num_ops)
+    for op in graph.topological_order.tolist():
+        producers = graph.producer[graph.inputs.row(op)]
+        start = finish[producers[producers >= 0]].max(initial=0.0)
+        finish[op] = start + graph.duration[op]
+    return float(max(math.fsum(graph.duration) / num_devices, finish.max(initial=0.0)))
+
+
+def lower_bound(graph: ComputationGraph, objective: str, platform: Platform) -> float:
+    """The bound for an objective: bytes of the fullest device, or us."""
+    if objective == "makespan":
+        return makespan_bound(graph, platform.num_devices)
+    return peak_memory_bound(graph, platform.num_devices)
+
+
+def _row_sums(rows, sizes: np.ndarray) -> np.ndarray:
+    """int64[rows]: sum of ``sizes`` over the members of each row."""
+    total = np.zeros(len(rows.offsets) - 1, np.int64)
+    np.add.at(total, rows.row_of_value(), sizes[rows.values])
+    return total

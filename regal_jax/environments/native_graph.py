@@ -1,0 +1,140 @@
+"""A graph as the flat, exact, unpadded index arrays that the compiled CPU kernel reads.
+
+Tensors are renumbered so that an op's outputs are neighbours. What can't change during a search is
+folded in here: a parameter that is never freed and has a single reader only adds a constant to that
+reader's device.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
+
+
+class NativeGraph(NamedTuple):
+    """O ops and K tracked tensors: the produced ones by producer, then the rest of the inputs.
+
+    Attributes:
+      counts: int64[2], O and T (all tensors of the graph: the chromosome's length follows).
+      duration: float64[O], us. workspace, output_bytes, private_bytes: int64[O], bytes;
+        private_bytes are never-freed inputs read by this op only.
+      num_dependencies: int32[O], produced tensors the op waits for.
+      output_offsets: int32[O + 1], tracked tensors produced by op o are [o], ..., [o + 1] - 1.
+      release_offsets: int32[O + 1] and release_tensors: tracked tensors the op reads.
+      size: int64[K], bytes. producer: int32[K], -1 for inputs. persistent: int32[K], 0 or 1.
+      consumer_offsets: int32[K + 1] and consumer_ops: who reads the tracked tensor.
+      original: int32[K], index in the graph. tracked: int32[T], the reverse, -1 if not tracked.
+    """
+
+    counts: np.ndarray
+    duration: np.ndarray
+    workspace: np.ndarray
+    output_bytes: np.ndarray
+    private_bytes: np.ndarray
+    size: np.ndarray
+    num_dependencies: np.ndarray
+    output_offsets: np.ndarray
+    release_offsets: np.ndarray
+    release_tensors: np.ndarray
+    producer: np.ndarray
+    persistent: np.ndarray
+    consumer_offsets: np.ndarray
+    consumer_ops: np.ndarray
+    original: np.ndarray
+    tracked: np.ndarray
+
+
+_WIDE = {"counts": np.int64, "duration": np.float64, "workspace": np.int64}
+_WIDE |= {"output_bytes": np.int64, "private_bytes": np.int64, "size": np.int64}
+
+
+def native_graph(graph: ComputationGraph) -> NativeGraph:
+    """Prepares a graph for the compiled kernel."""
+    readers = graph.consumers.lengths()
+    fixed = (graph.producer < 0) & graph.persistent & (readers == 1)
+    unread = (graph.producer < 0) & (readers == 0)
+    kept = np.flatnonzero(~(fixed | unread))
+    last = np.where(graph.producer < 0, graph.num_ops, graph.producer)[kept]
+    original = kept[np.argsort(last, kind="stable")]
+    tracked = np.full(graph.num_tensors, -1, np.int32)
+    tracked[original] = np.arange(len(original))
+    consumers = _rows_taken(graph, original)
+    producer = graph.producer[original]
+    produced = producer[producer >= 0]
+    size = graph.size[original]
+    stays = (producer < 0) & graph.persistent[original]
+    released = ragged_rows(consumers.values, consumers.row_of_value(), graph.num_ops)
+    released = _without(released, stays)
+    return NativeGraph(
+        counts=np.array([graph.num_ops, graph.num_tensors], np.int64),
+        duration=graph.duration,
+        workspace=graph.workspace,
+        output_bytes=_sums(produced, size[: len(produced)], graph.num_ops),
+        private_bytes=_private_bytes(graph, fixed),
+        size=size,
+        num_dependencies=np.bincount(graph.edges[:, 2], minlength=graph.num_ops).astype(np.int32),
+        output_offsets=_offsets(np.bincount(produced, minlength=graph.num_ops)),
+        release_offsets=released.offsets.astype(np.int32),
+        release_tensors=released.values,
+        producer=producer,
+        persistent=graph.persistent[original].astype(np.int32),
+        consumer_offsets=consumers.offsets.astype(np.int32),
+        consumer_ops=consumers.values,
+        original=original.astype(np.int32),
+        tracked=tracked,
+    )
+
+
+def pack(graph: NativeGraph) -> np.ndarray:
+    """int32[P]: all arrays in one buffer, so that a graph can be one operand of a jitted search.
+
+    Eight-byte numbers are kept bit for bit: nothing is rounded, whatever JAX's precision.
+    """
+    lengths = np.array([len(column) for column in graph], np.int64)
+    parts = [lengths.view(np.int32)]
+    for column in graph:
+        words = np.ascontiguousarray(column).view(np.int32)
+        parts.append(np.pad(words, (0, len(words) % 2)))
+    return np.concatenate(parts)
+
+
+def unpack(buffer: np.ndarray) -> NativeGraph:
+    """The arrays of a packed graph, as views of the buffer (padding at its end is ignored)."""
+    num_columns = len(NativeGraph._fields)
+    lengths = buffer[: 2 * num_columns].view(np.int64)
+    position, columns = 2 * num_columns, []
+    for field, length in zip(NativeGraph._fields, lengths.tolist(), strict=True):
+        dtype = np.dtype(_WIDE.get(field, np.int32))
+        words = length * dtype.itemsize // 4
+        columns.append(buffer[position : position + words].view(dtype))
+        position += words + words % 2
+    return NativeGraph(*columns)
+
+
+def _rows_taken(graph: ComputationGraph, tensors: np.ndarray):
+    """The consumer rows of some tensors, in the given order."""
+    rows = [graph.consumers.row(tensor) for tensor in tensors]
+    owner = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    values = np.concatenate(rows) if rows else np.zeros(0, np.int32)
+    return ragged_rows(owner, values, len(rows))
+
+
+def _without(rows, dropped: np.ndarray):
+    keep = ~dropped[rows.values]
+    return ragged_rows(rows.row_of_value()[keep], rows.values[keep], len(rows.offsets) - 1)
+
+
+def _sums(owner: np.ndarray, sizes: np.ndarray, length: int) -> np.ndarray:
+    total = np.zeros(length, np.int64)
+    np.add.at(total, owner, sizes)
+    return total
+
+
+def _private_bytes(graph: ComputationGraph, fixed: np.ndarray) -> np.ndarray:
+    reader = graph.consumers.values[graph.consumers.offsets[:-1][fixed]]
+    return _sums(reader, graph.size[fixed], graph.num_ops)
+
+
+def _offsets(lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)

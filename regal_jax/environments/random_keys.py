@@ -1,0 +1,87 @@
+"""Chromosomes: what their genes mean, and how a schedule becomes one."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from regal_jax.environments.schedule import Schedule
+
+
+class Genes(NamedTuple):
+    """The three parts of a chromosome (REGAL 3.2.1), in this order, each row-major.
+
+    Attributes:
+      affinity: float32[O, D], of ops for devices.
+      op_priority: float32[O].
+      transfer_priority: float32[T, D], of copying a tensor to a device.
+    """
+
+    affinity: jax.Array
+    op_priority: jax.Array
+    transfer_priority: jax.Array
+
+
+def num_genes(num_ops: int, num_tensors: int, num_devices: int) -> int:
+    """Genes of a chromosome: O * D + O + T * D."""
+    return num_ops * (num_devices + 1) + num_tensors * num_devices
+
+
+def split(chromosome: jax.Array, num_ops: int, num_devices: int) -> Genes:
+    """Names the parts of a chromosome float32[genes]."""
+    transfers = num_ops * (num_devices + 1)
+    return Genes(
+        chromosome[: num_ops * num_devices].reshape(num_ops, num_devices),
+        chromosome[num_ops * num_devices : transfers],
+        chromosome[transfers:].reshape(-1, num_devices),
+    )
+
+
+def join(genes: Genes) -> jax.Array:
+    """The chromosome of some genes, float32[genes]; the reverse of ``split``."""
+    return jnp.concatenate([jnp.ravel(part) for part in genes])
+
+
+def placement(genes: Genes) -> jax.Array:
+    """int32[O]: argmax affinity, the lowest device on ties."""
+    return jnp.argmax(genes.affinity, axis=-1).astype(jnp.int32)
+
+
+def encode(schedule: Schedule, num_tensors: int) -> np.ndarray:
+    """A chromosome float32[genes] that decodes to exactly this valid schedule.
+
+    Priorities fall along the schedule's steps, so that the next step is always the ready one of
+    highest priority. Distinct in float32 up to 2**23 steps.
+    """
+    num_ops, num_devices = len(schedule.placement), schedule.num_devices
+    affinity = np.zeros((num_ops, num_devices), np.float32)
+    affinity[np.arange(num_ops), schedule.placement] = 1.0
+    priority = np.zeros(num_ops + num_tensors * num_devices, np.float32)
+    count = len(schedule.steps)
+    priority[schedule.steps] = 1.0 - np.arange(count) / max(count, 1)
+    return np.concatenate([affinity.ravel(), priority])
+
+
+def pad(chromosomes: np.ndarray, sizes: tuple[int, int], padded: tuple[int, int], num_devices: int):
+    """Moves chromosomes [B, genes] of (O, T) ops and tensors into a layout padded to larger ones."""
+    return _relayout(chromosomes, sizes, padded, num_devices)
+
+
+def unpad(
+    chromosomes: np.ndarray, sizes: tuple[int, int], padded: tuple[int, int], num_devices: int
+):
+    """The reverse of ``pad``: drops the genes of padding ops and tensors."""
+    return _relayout(chromosomes, padded, sizes, num_devices)
+
+
+def _relayout(chromosomes, old, new, num_devices):
+    (old_ops, old_tensors), (ops, tensors) = old, new
+    out = np.zeros((len(chromosomes), num_genes(ops, tensors, num_devices)), np.float32)
+    starts = [0, old_ops * num_devices, old_ops * (num_devices + 1)]
+    new_starts = [0, ops * num_devices, ops * (num_devices + 1)]
+    kept_ops, kept_tensors = min(old_ops, ops), min(old_tensors, tensors)
+    lengths = [kept_ops * num_devices, kept_ops, kept_tensors * num_devices]
+    for start, new_start, length in zip(starts, new_starts, lengths, strict=True):
+        out[:, new_start : new_start + length] = chromosomes[:, start : start + length]
+    return out

@@ -1,0 +1,193 @@
+"""What a schedule is, and its file: ``regal-schedule/1``."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from regal_jax.errors import OptionError, ScheduleError
+from regal_jax.graphs import files
+
+FORMAT = "regal-schedule/1"
+
+Objective = Literal["peak_memory", "makespan"]
+
+
+def check_objective(objective: str) -> None:
+    """Raises OptionError for a name that is not an objective."""
+    if objective not in get_args(Objective):
+        names = " or ".join(get_args(Objective))
+        raise OptionError(f"objective must be {names}, got {objective!r}")
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Schedule:
+    """A placement and an order of steps, with what is known of its cost and origin.
+
+    A step is an index as in DESIGN section 4: op i is ``i``; the transfer of tensor t to device d is
+    ``O + t * D + d``.
+
+    Attributes:
+      graph: the name of the graph.
+      objective: the cost it was made for.
+      num_devices: D.
+      placement: int32[O], device per op.
+      steps: int64[S], in execution order.
+      start: float64[O] start times [us], or None.
+      peak_memory: bytes per device.
+      makespan: us.
+      method, evaluations, seed, seconds: how it was found.
+      history: (evaluations, best cost so far) pairs, oldest first.
+      lower_bound: a proven lower bound of the objective, or None.
+    """
+
+    graph: str
+    objective: Objective
+    num_devices: int
+    placement: np.ndarray
+    steps: np.ndarray
+    start: np.ndarray | None = None
+    peak_memory: tuple[int, ...] = ()
+    makespan: float = 0.0
+    method: str = ""
+    evaluations: int = 0
+    seed: int = 0
+    seconds: float = 0.0
+    history: tuple[tuple[int, float], ...] = ()
+    lower_bound: float | None = None
+
+    @property
+    def cost(self) -> float:
+        """The value of the objective: bytes of the fullest device, or us."""
+        return self.makespan if self.objective == "makespan" else max(self.peak_memory, default=0)
+
+    @property
+    def gap(self) -> float | None:
+        """cost / lower bound - 1: how far from proven optimal at most; None without a bound."""
+        if self.lower_bound is None:
+            return None
+        return self.cost / self.lower_bound - 1.0 if self.lower_bound else float(self.cost > 0)
+
+    def ops_in_order(self) -> np.ndarray:
+        """int64[O]: the ops in execution order, transfers left out."""
+        return self.steps[self.steps < len(self.placement)]
+
+    def replace(self, **changes: Any) -> "Schedule":
+        return dataclasses.replace(self, **changes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schedule) and schedule_to_json(self) == schedule_to_json(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
+    """The ``regal-schedule/1`` object of a schedule."""
+    num_ops, num_devices = len(schedule.placement), schedule.num_devices
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "graph": schedule.graph,
+        "objective": schedule.objective,
+        "num_devices": num_devices,
+        "placement": schedule.placement.tolist(),
+        "steps": [_step_to_json(s, num_ops, num_devices) for s in schedule.steps.tolist()],
+        "peak_memory": list(schedule.peak_memory),
+        "makespan": schedule.makespan,
+    }
+    if schedule.start is not None:
+        document["start"] = schedule.start.tolist()
+    for key in ("method", "evaluations", "seed", "seconds", "lower_bound"):
+        document[key] = getattr(schedule, key)
+    document["history"] = [list(point) for point in schedule.history]
+    return document
+
+
+def schedule_from_json(document: Any) -> Schedule:
+    """A schedule from a parsed object; its numbers are claims until checked. ScheduleError."""
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        found = document.get("format") if isinstance(document, dict) else type(document).__name__
+        raise ScheduleError(f"format: is {found!r}, expected {FORMAT!r}")
+    try:
+        check_objective(document["objective"])
+        num_devices = _integer("num_devices", document["num_devices"])
+        placement = _integers("placement", document["placement"])
+        steps = [
+            _step_index(i, s, len(placement), num_devices) for i, s in enumerate(document["steps"])
+        ]
+        start = document.get("start")
+        return Schedule(
+            graph=document["graph"],
+            objective=document["objective"],
+            num_devices=num_devices,
+            placement=np.array(placement, np.int32),
+            steps=np.array(steps, np.int64),
+            start=None if start is None else np.array(start, np.float64),
+            peak_memory=tuple(_integers("peak_memory", document.get("peak_memory", []))),
+            makespan=float(document.get("makespan", 0.0)),
+            method=document.get("method", ""),
+            evaluations=document.get("evaluations", 0),
+            seed=document.get("seed", 0),
+            seconds=document.get("seconds", 0.0),
+            history=tuple((int(e), float(c)) for e, c in document.get("history", ())),
+            lower_bound=document.get("lower_bound"),
+        )
+    except KeyError as error:
+        raise ScheduleError(f"{error.args[0]}: is required") from None
+    except OptionError as error:
+        raise ScheduleError(str(error)) from None
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, ScheduleError):
+            raise
+        raise ScheduleError(f"a field has the wrong type ({error})") from None
+
+
+def load_schedule(path: str | os.PathLike) -> Schedule:
+    """Reads a schedule file. Raises ScheduleError or RegalError naming the file and field."""
+    path = Path(path)
+    document = files.parse_json(str(path), files.read_text(path))
+    try:
+        return schedule_from_json(document)
+    except ScheduleError as error:
+        raise ScheduleError(f"{path}, {error}") from None
+
+
+def save_schedule(schedule: Schedule, path: str | os.PathLike) -> None:
+    """Writes a schedule file, atomically."""
+    data = (json.dumps(schedule_to_json(schedule)) + "\n").encode()
+    files.write_atomically(path, lambda file: file.write(data))
+
+
+def _step_to_json(step: int, num_ops: int, num_devices: int) -> dict[str, int]:
+    if step < num_ops:
+        return {"op": step}
+    tensor, device = divmod(step - num_ops, num_devices)
+    return {"transfer": tensor, "to": device}
+
+
+def _step_index(position: int, step: Any, num_ops: int, num_devices: int) -> int:
+    if isinstance(step, dict) and set(step) == {"op"}:
+        op = _integer(f"steps[{position}].op", step["op"])
+        if not 0 <= op < num_ops:
+            raise ScheduleError(f"steps[{position}].op: {op} is not one of the {num_ops} ops")
+        return op
+    if isinstance(step, dict) and set(step) == {"transfer", "to"}:
+        tensor = _integer(f"steps[{position}].transfer", step["transfer"])
+        device = _integer(f"steps[{position}].to", step["to"])
+        if tensor < 0 or not 0 <= device < num_devices:
+            raise ScheduleError(f"steps[{position}]: no such tensor or device ({step})")
+        return num_ops + tensor * num_devices + device
+    raise ScheduleError(f"steps[{position}]: expected an op or a transfer, got {step!r}")
+
+
+def _integer(field: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ScheduleError(f"{field}: must be an integer, got {value!r}")
+    return value
+
+
+def _integers(field: str, values: Sequence[Any]) -> list[int]:
+    return [_integer(field, value) for value in values]

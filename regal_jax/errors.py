@@ -1,0 +1,38 @@
+"""The errors a user can cause. Each message is one line: where, what, and the remedy."""
+
+
+class RegalError(ValueError):
+    """Base class: the command line prints it as one line and exits with status 2."""
+
+
+class GraphError(RegalError):
+    """A computation graph that breaks a rule of the format.
+
+    Attributes:
+      field: the column or key at fault, for example ``tensors.size``.
+      reason: what is wrong with it.
+    """
+
+    def __init__(self, field: str, reason: str):
+        super().__init__(f"{field}: {reason}")
+        self.field = field
+        self.reason = reason
+
+
+class ScheduleError(RegalError):
+    """A schedule that is not a valid execution of its graph, or a malformed schedule file."""
+
+
+class ImporterError(RegalError):
+    """A source (JAX function, ONNX model, cost graph) that can't be turned into a graph."""
+
+
+class MissingDependencyError(RegalError):
+    """An optional package is needed for what was asked."""
+
+    def __init__(self, package: str, extra: str):
+        super().__init__(f"this needs the package {package!r}: pip install 'regal_jax[{extra}]'")
+
+
+class OptionError(RegalError):
+    """An option (number of devices, evaluations, method, objective) out of its range."""

@@ -1,0 +1,1 @@
+"""Turning other programs' graphs into a ComputationGraph; one file a format."""

@@ -1,0 +1,137 @@
+"""Precedence between ops: levels, transitive closure and reduction, critical path.
+
+Reachability is bit-packed: row ``u`` of a closure is ``W = ceil(O / 64)`` words, and op ``v`` is
+bit ``v % 64`` (the least significant is bit 0) of word ``v // 64``. Bits past ``O`` are zero.
+
+The kernels take the distinct op pairs of a graph sorted by the topological position of their first
+op. Then every pair into an op comes before every pair out of it, and one pass over the pairs
+(forwards for what precedes an op, backwards for what follows it) is a dynamic programme.
+"""
+
+import numba
+import numpy as np
+
+from regal_jax.graphs.computation_graph import ComputationGraph
+
+WORD_BITS = 64
+"""Ops per word of a closure."""
+
+
+def op_pairs(graph: ComputationGraph) -> np.ndarray:
+    """int32[E', 2]: the distinct (producer op, consumer op) pairs, in lexicographic order."""
+    return np.unique(graph.edges[:, [0, 2]], axis=0)
+
+
+def levels(graph: ComputationGraph) -> np.ndarray:
+    """int32[O]: ops on the longest path from a source to each op, itself left out (sources: 0)."""
+    ones = np.ones(graph.num_ops)
+    return _longest_before(_pairs_in_topological_order(graph), ones).astype(np.int32)
+
+
+def top_levels(graph: ComputationGraph) -> np.ndarray:
+    """float64[O]: the longest path of durations before each op, its own left out, microseconds.
+
+    The earliest start of each op with unlimited devices and free transfers.
+    """
+    return _longest_before(_pairs_in_topological_order(graph), graph.duration)
+
+
+def bottom_levels(graph: ComputationGraph) -> np.ndarray:
+    """float64[O]: the longest path of durations from each op on, its own included, microseconds."""
+    reversed_pairs = _pairs_in_topological_order(graph)[::-1, ::-1]
+    return _longest_before(np.ascontiguousarray(reversed_pairs), graph.duration) + graph.duration
+
+
+def critical_path(graph: ComputationGraph) -> tuple[float, np.ndarray]:
+    """The longest path of durations: its length in microseconds and its ops, int32[P], in order.
+
+    Of several such paths, each step takes the lowest op index. An empty graph has length 0.
+    """
+    if graph.num_ops == 0:
+        return 0.0, np.zeros(0, np.int32)
+    bottom, pairs = bottom_levels(graph), op_pairs(graph)
+    starts = np.searchsorted(pairs[:, 0], np.arange(graph.num_ops + 1))
+    path = [int(np.argmax(bottom))]
+    while len(successors := pairs[starts[path[-1]] : starts[path[-1] + 1], 1]):
+        path.append(int(successors[np.argmax(bottom[successors])]))
+    return float(bottom[path[0]]), np.array(path, np.int32)
+
+
+def closure(graph: ComputationGraph) -> np.ndarray:
+    """uint64[O, W]: the strict descendants of each op, bit-packed (see the module's text)."""
+    return _closure(_pairs_in_topological_order(graph), graph.num_ops)
+
+
+def reaches(closure: np.ndarray, before: np.ndarray | int, after: np.ndarray | int) -> np.ndarray:
+    """bool[...]: whether op ``after`` is a strict descendant of op ``before``, elementwise."""
+    before, after = np.asarray(before), np.asarray(after)
+    bit = (after % WORD_BITS).astype(np.uint64)
+    return (closure[before, after // WORD_BITS] >> bit & np.uint64(1)).astype(bool)
+
+
+def unpack(closure: np.ndarray) -> np.ndarray:
+    """bool[O, O]: a closure as a dense matrix, ``[u, v]`` is whether ``v`` descends from ``u``."""
+    num_ops, words = closure.shape
+    octets = closure.astype("<u8").view(np.uint8).reshape(num_ops, 8 * words)
+    return np.unpackbits(octets, axis=1, bitorder="little")[:, :num_ops].astype(bool)
+
+
+def transitive_reduction(graph: ComputationGraph) -> np.ndarray:
+    """int32[E'', 2]: the op pairs that no longer path implies, in lexicographic order.
+
+    The smallest set of pairs with the closure of the graph. Pair ``(u, v)`` is implied exactly if
+    another successor of ``u`` reaches ``v``.
+    """
+    position = _position(graph)
+    pairs = op_pairs(graph)
+    by_position = pairs[np.lexsort((position[pairs[:, 1]], pairs[:, 0]))]
+    kept = by_position[_necessary(by_position, closure(graph))]
+    return kept[np.lexsort((kept[:, 1], kept[:, 0]))]
+
+
+def _position(graph: ComputationGraph) -> np.ndarray:
+    """int32[O]: the place of each op in the topological order."""
+    position = np.empty(graph.num_ops, np.int32)
+    position[graph.topological_order] = np.arange(graph.num_ops, dtype=np.int32)
+    return position
+
+
+def _pairs_in_topological_order(graph: ComputationGraph) -> np.ndarray:
+    pairs = op_pairs(graph)
+    return pairs[np.argsort(_position(graph)[pairs[:, 0]], kind="stable")]
+
+
+@numba.njit(cache=True)
+def _longest_before(pairs: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """float64[O]: the heaviest path that ends just before each op; ``weight`` is float64[O]."""
+    longest = np.zeros(len(weight))
+    for edge in range(len(pairs)):
+        before, after = pairs[edge, 0], pairs[edge, 1]
+        longest[after] = max(longest[after], longest[before] + weight[before])
+    return longest
+
+
+@numba.njit(cache=True)
+def _closure(pairs: np.ndarray, num_ops: int) -> np.ndarray:
+    descendants = np.zeros((num_ops, (num_ops + 63) // 64), np.uint64)
+    for edge in range(len(pairs) - 1, -1, -1):
+        before, after = pairs[edge, 0], pairs[edge, 1]
+        descendants[before] |= descendants[after]
+        descendants[before, after // 64] |= np.uint64(1) << np.uint64(after % 64)
+    return descendants
+
+
+@numba.njit(cache=True)
+def _necessary(pairs: np.ndarray, descendants: np.ndarray) -> np.ndarray:
+    """bool[E']: pairs to keep; those of one first op are adjacent, second ops topological."""
+    keep = np.zeros(len(pairs), np.bool_)
+    implied = np.zeros(descendants.shape[1], np.uint64)
+    for edge in range(len(pairs)):
+        after = pairs[edge, 1]
+        if edge == 0 or pairs[edge, 0] != pairs[edge - 1, 0]:
+            implied[:] = 0
+        bit = np.uint64(1) << np.uint64(after % 64)
+        if implied[after // 64] & bit == 0:
+            keep[edge] = True
+            implied |= descendants[after]
+    return keep

@@ -1,0 +1,35 @@
+"""Learned schedulers for computation graphs: least memory or least time on one or more devices."""
+
+from regal_jax.api import evaluate, optimize
+from regal_jax.environments.platform import Platform
+from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.schedule import Schedule, load_schedule, save_schedule
+from regal_jax.errors import RegalError
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.files import load_graph, load_graphs, save_graph, save_graphs
+from regal_jax.graphs.importers.any_file import import_graph
+from regal_jax.graphs.importers.cost_graph import from_cost_graph
+from regal_jax.graphs.importers.jax_program import from_jax
+from regal_jax.graphs.importers.onnx_model import from_onnx
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ComputationGraph",
+    "PlacementProblem",
+    "Platform",
+    "RegalError",
+    "Schedule",
+    "evaluate",
+    "from_cost_graph",
+    "from_jax",
+    "from_onnx",
+    "import_graph",
+    "load_graph",
+    "load_graphs",
+    "load_schedule",
+    "optimize",
+    "save_graph",
+    "save_graphs",
+    "save_schedule",
+]

@@ -111,24 +111,65 @@ def search(
     """
     config = config or BRKGAConfig()
     check_config(config, evaluations)
-    bias = config.elite_bias if elite_bias is None else elite_bias
-    init_key, scan_key, last_key = jax.random.split(key, 3)
-    state = init(init_key, fitness, sample_mutants, warm_start=warm_start, config=config)
     generations, remainder = divmod(evaluations - config.population, config.newcomers)
-
-    def generation(state, key):
-        state = step(key, state, fitness, sample_mutants, elite_bias=bias, config=config)
-        return state, jnp.min(state.costs)
-
-    first = jnp.min(state.costs)[None]
-    state, history = jax.lax.scan(generation, state, jax.random.split(scan_key, generations))
-    history = jnp.concatenate([first, history])
+    init_key, evolve_key, last_key = jax.random.split(key, 3)
+    options = {"elite_bias": config.elite_bias if elite_bias is None else elite_bias}
+    state = init(init_key, fitness, sample_mutants, warm_start=warm_start, config=config)
+    history = jnp.full(generations + 1, jnp.min(state.costs))
+    state, history = evolve(
+        evolve_key,
+        state,
+        history,
+        0,
+        generations,
+        fitness,
+        sample_mutants,
+        config=config,
+        **options,
+    )
     if remainder:
-        children = min(config.children, remainder)
-        last = config._replace(population=config.elites + remainder, children=children)
-        state = step(last_key, state, fitness, sample_mutants, elite_bias=bias, config=last)
+        last = last_generation(config, remainder)
+        state = step(last_key, state, fitness, sample_mutants, config=last, **options)
         history = jnp.append(history, jnp.min(state.costs))
     return SearchResult(state, history)
+
+
+def evolve(
+    key: chex.PRNGKey,
+    state: BRKGAState,
+    history: jax.Array,
+    first: jax.Array | int,
+    last: jax.Array | int,
+    fitness: Fitness,
+    sample_mutants: SampleMutants,
+    *,
+    elite_bias: jax.Array | float,
+    config: BRKGAConfig,
+) -> tuple[BRKGAState, jax.Array]:
+    """Generations ``first`` to ``last`` (not included); entry i + 1 of ``history`` is after i.
+
+    Generation i has the key (key, i), so that a run in parts is the same as one in whole.
+    """
+
+    def generation(index, carry):
+        state, history = carry
+        state = step(
+            jax.random.fold_in(key, index),
+            state,
+            fitness,
+            sample_mutants,
+            elite_bias=elite_bias,
+            config=config,
+        )
+        return state, history.at[index + 1].set(jnp.min(state.costs))
+
+    return jax.lax.fori_loop(first, last, generation, (state, history))
+
+
+def last_generation(config: BRKGAConfig, remainder: int) -> BRKGAConfig:
+    """The parameters of a generation with only ``remainder`` newcomers: children before mutants."""
+    children = min(config.children, remainder)
+    return config._replace(population=config.elites + remainder, children=children)
 
 
 def history_evaluations(evaluations: int, config: BRKGAConfig | None = None) -> list[int]:

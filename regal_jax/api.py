@@ -1,0 +1,90 @@
+"""The public functions: optimize a graph's schedule, evaluate one."""
+
+import time
+from pathlib import Path
+
+from regal_jax.environments import feasibility
+from regal_jax.environments.feasibility import Cost
+from regal_jax.environments.platform import Platform
+from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.schedule import Objective, Schedule
+from regal_jax.errors import OptionError
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.methods import Budget, OnProgress, find_method
+
+
+def optimize(
+    graph: ComputationGraph,
+    *,
+    objective: Objective = "peak_memory",
+    num_devices: int = 2,
+    method: str = "auto",
+    evaluations: int = 5000,
+    seed: int = 0,
+    memory_capacity: int | tuple[int, ...] | None = None,
+    latency: float = 0.0,
+    per_byte: float = 0.0,
+    policy: str | Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> Schedule:
+    """Searches for a schedule of low cost.
+
+    Args:
+      graph: the graph.
+      objective: "peak_memory" (bytes of the fullest device) or "makespan" (us).
+      num_devices: D.
+      method: a name of ``regal_jax.methods.METHODS``. "auto" keeps the best of the cheap orders and
+        placements, so it is never worse than these; "regal" and "brkga" are as published.
+      evaluations: budget, in calls of the cost on one chromosome.
+      seed: same seed, same schedule (on the same platform).
+      memory_capacity: bytes per device; schedules within it always beat others.
+      latency, per_byte: us, of a tensor that crosses devices.
+      policy: file of a trained REGAL policy, instead of the shipped one.
+      on_progress: called with (evaluations so far, best cost so far) now and then.
+
+    Returns:
+      The schedule, with its exact costs, a lower bound and the history of the search.
+
+    Raises:
+      OptionError: for an option out of range, or a method that does not fit.
+    """
+    problem = PlacementProblem(
+        graph,
+        num_devices,
+        objective,
+        memory_capacity=memory_capacity,
+        latency=latency,
+        per_byte=per_byte,
+    )
+    run = find_method(method)
+    if not isinstance(seed, int) or seed < 0:
+        raise OptionError(f"seed must be an integer >= 0, got {seed!r}")
+    budget = Budget(evaluations, seed, policy)
+    if on_progress is not None:
+        budget = budget._replace(on_progress=on_progress)
+    begin = time.perf_counter()
+    found = run(problem, budget)
+    return problem.decode(
+        found.chromosome,
+        method=method,
+        evaluations=found.evaluations,
+        seed=seed,
+        seconds=round(time.perf_counter() - begin, 6),
+        history=found.history,
+    )
+
+
+def evaluate(
+    graph: ComputationGraph,
+    schedule: Schedule,
+    *,
+    memory_capacity: int | tuple[int, ...] | None = None,
+    latency: float = 0.0,
+    per_byte: float = 0.0,
+) -> Cost:
+    """Validates a schedule and computes its exact cost; see ``feasibility.evaluate``.
+
+    Raises ScheduleError for an invalid schedule, or one beyond the memory capacity.
+    """
+    platform = Platform(schedule.num_devices, memory_capacity, latency, per_byte)
+    return feasibility.evaluate(graph, schedule, platform)

@@ -1,0 +1,233 @@
+"""Cheap orders and placements: rules of one pass, and the schedules they make together.
+
+An order is int32[O], ops in a valid sequence; a placement int32[O], a device per op.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from regal_jax.environments.schedule import Objective, Schedule
+from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
+
+Order = Callable[[ComputationGraph, int], np.ndarray]
+"""(graph, seed) -> order."""
+
+
+def program_order(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
+    """The order of op indices, which importers make the program's; else the lowest ready first."""
+    del seed
+    return graph.topological_order
+
+
+def depth_first(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
+    """The op that became ready last runs next, so a chain is followed to its end."""
+    del seed
+    return _run_ready(graph, stack := [], stack.append, stack.pop, reverse=True)
+
+
+def breadth_first(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
+    """The op that became ready first runs next."""
+    del seed
+    return _run_ready(graph, queue := deque(), queue.append, queue.popleft)
+
+
+def random_order(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
+    """Any ready op runs next, with equal probability."""
+    rng = np.random.default_rng(seed)
+    heap: list[tuple[float, int]] = []
+    return _run_ready(
+        graph,
+        heap,
+        lambda op: heapq.heappush(heap, (rng.random(), op)),
+        lambda: heapq.heappop(heap)[1],
+    )
+
+
+def least_memory_first(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
+    """LPMF: the ready op after which least memory is in use runs next (ties: lowest index).
+
+    An op's change in memory is its outputs less the inputs it is the last to read. Since the number
+    of readers left changes what an op would free, waiting ops are kept up to date.
+    """
+    del seed
+    change = _memory_growth(graph)
+    readers = graph.consumers.lengths().copy()
+    frees = (graph.producer >= 0) & ~graph.persistent
+    heap: list[tuple[int, int]] = []
+    done = np.zeros(graph.num_ops, bool)
+
+    def pop() -> int:
+        while True:
+            growth, op = heapq.heappop(heap)
+            if not done[op] and growth == change[op]:
+                break
+        done[op] = True
+        for tensor in graph.inputs.row(op).tolist():
+            readers[tensor] -= 1
+            if readers[tensor] == 1 and frees[tensor]:
+                for other in graph.consumers.row(tensor).tolist():
+                    if not done[other]:
+                        change[other] -= graph.size[tensor]
+                        if other in waiting:
+                            heapq.heappush(heap, (int(change[other]), other))
+        waiting.discard(op)
+        return op
+
+    waiting: set[int] = set()
+
+    def push(op: int) -> None:
+        waiting.add(op)
+        heapq.heappush(heap, (int(change[op]), op))
+
+    return _run_ready(graph, heap, push, pop)
+
+
+def single_device(graph: ComputationGraph) -> np.ndarray:
+    """Everything on device 0."""
+    return np.zeros(graph.num_ops, np.int32)
+
+
+def greedily_balanced(
+    graph: ComputationGraph, order: np.ndarray, weight: np.ndarray, num_devices: int
+) -> np.ndarray:
+    """In order, each op goes to the device with the least total weight so far."""
+    return _to_lightest(order, weight, num_devices, graph.num_ops)
+
+
+def whole_components(graph: ComputationGraph, weight: np.ndarray, num_devices: int) -> np.ndarray:
+    """Parts of the graph that share no produced tensor stay whole; heaviest first to the lightest
+    device. Replicas of a model (microbatches, ensembles) are such parts."""
+    label = connected_components(graph)
+    total = np.bincount(label, weight) if graph.num_ops else np.zeros(0)
+    heaviest = np.argsort(-total, kind="stable")
+    return _to_lightest(heaviest, total, num_devices, len(total))[label]
+
+
+def contiguous(order: np.ndarray, weight: np.ndarray, shares: Sequence[float]) -> np.ndarray:
+    """A pipeline: the order is cut where its running weight passes each share (0..1, rising)."""
+    running = np.cumsum(weight[order])
+    total = running[-1] if len(running) and running[-1] > 0 else 1.0
+    placement = np.zeros(len(order), np.int32)
+    placement[order] = np.searchsorted(np.asarray(shares), running / total, side="left")
+    return placement
+
+
+def connected_components(graph: ComputationGraph) -> np.ndarray:
+    """int[O]: label of the part each op is in, by tensors that have a producer."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components as label
+
+    ends = graph.edges[:, 0], graph.edges[:, 2]
+    shape = (graph.num_ops, graph.num_ops)
+    return label(coo_array((np.ones(len(graph.edges)), ends), shape), directed=False)[1]
+
+
+def op_weights(graph: ComputationGraph, objective: Objective) -> np.ndarray:
+    """float64[O]: what to balance: durations, or bytes of outputs and of inputs without producer."""
+    if objective == "makespan":
+        return graph.duration
+    outputs = _row_sums(graph.outputs, graph.size)
+    return outputs + _row_sums(graph.inputs, np.where(graph.producer < 0, graph.size, 0))
+
+
+def build_schedule(
+    graph: ComputationGraph,
+    order: np.ndarray,
+    placement: np.ndarray,
+    *,
+    objective: Objective,
+    num_devices: int,
+    eager: bool = False,
+) -> Schedule:
+    """The schedule of an order and a placement.
+
+    A transfer runs right before the first op on its device that reads the copy or, if ``eager``,
+    right after the tensor is made.
+    """
+    steps: list[int] = []
+    sent: set[int] = set()
+    place = placement.tolist()
+
+    def send(tensor: int, device: int) -> None:
+        step = graph.num_ops + tensor * num_devices + device
+        if step not in sent:
+            sent.add(step)
+            steps.append(step)
+
+    for op in order.tolist():
+        for tensor in graph.inputs.row(op).tolist():
+            producer = int(graph.producer[tensor])
+            if producer >= 0 and place[producer] != place[op]:
+                send(tensor, place[op])
+        steps.append(op)
+        for tensor in graph.outputs.row(op).tolist() if eager else ():
+            for reader in graph.consumers.row(tensor).tolist():
+                if place[reader] != place[op]:
+                    send(tensor, place[reader])
+    return Schedule(
+        graph=graph.name,
+        objective=objective,
+        num_devices=num_devices,
+        placement=placement.astype(np.int32),
+        steps=np.array(steps, np.int64),
+    )
+
+
+ORDERS: dict[str, Order] = {
+    "program_order": program_order,
+    "depth_first": depth_first,
+    "breadth_first": breadth_first,
+    "random_order": random_order,
+    "lpmf": least_memory_first,
+}
+
+
+def _run_ready(graph: ComputationGraph, ready, push, pop, *, reverse: bool = False) -> np.ndarray:
+    """Kahn's algorithm over a container of ready ops.
+
+    Ops that become ready together are pushed by index, the lowest last if ``reverse`` (so that a
+    stack yields it first).
+    """
+    successors = ragged_rows(graph.edges[:, 0], graph.edges[:, 2], graph.num_ops)
+    missing = np.bincount(graph.edges[:, 2], minlength=graph.num_ops)
+    order = []
+    new = np.flatnonzero(missing == 0).tolist()
+    while new or ready:
+        for op in sorted(new, reverse=reverse):
+            push(op)
+        op = pop()
+        order.append(op)
+        new = []
+        for successor in successors.row(op).tolist():
+            missing[successor] -= 1
+            if missing[successor] == 0:
+                new.append(successor)
+    return np.array(order, np.int32)
+
+
+def _memory_growth(graph: ComputationGraph) -> np.ndarray:
+    """int64[O], bytes: outputs that stay, less produced inputs that only this op reads."""
+    readers = graph.consumers.lengths()
+    stays = (readers > 0) | graph.persistent
+    sole = (readers == 1) & (graph.producer >= 0) & ~graph.persistent
+    growth = _row_sums(graph.outputs, np.where(stays, graph.size, 0))
+    return growth - _row_sums(graph.inputs, np.where(sole, graph.size, 0))
+
+
+def _row_sums(rows, sizes: np.ndarray) -> np.ndarray:
+    total = np.zeros(len(rows.offsets) - 1, np.int64)
+    np.add.at(total, rows.row_of_value(), sizes[rows.values])
+    return total
+
+
+def _to_lightest(members, weight, num_devices: int, length: int) -> np.ndarray:
+    placement = np.zeros(length, np.int32)
+    load = [(0.0, device) for device in range(num_devices)]
+    for member in members.tolist():
+        total, device = heapq.heappop(load)
+        placement[member] = device
+        heapq.heappush(load, (total + float(weight[member]), device))
+    return placement

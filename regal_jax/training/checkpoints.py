@@ -1,0 +1,60 @@
+"""Saving what training made: orbax checkpoints to resume from, and one small file to ship."""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import flax.serialization
+import jax
+import orbax.checkpoint as ocp
+
+from regal_jax.errors import RegalError
+from regal_jax.graphs.files import write_atomically
+from regal_jax.policies.regal import RegalConfig
+
+
+def checkpoint_manager(directory: str | os.PathLike, *, keep: int = 2) -> ocp.CheckpointManager:
+    """A manager of the checkpoints in a directory; use it as a context manager."""
+    options = ocp.CheckpointManagerOptions(max_to_keep=keep, create=True)
+    return ocp.CheckpointManager(Path(directory).absolute(), options=options)
+
+
+def save_checkpoint(manager: ocp.CheckpointManager, step: int, state: Any) -> None:
+    """Saves a pytree as the checkpoint of a step."""
+    manager.save(step, args=ocp.args.StandardSave(state))
+
+
+def restore_latest(manager: ocp.CheckpointManager, state: Any) -> Any:
+    """The latest checkpoint, shaped and placed like ``state``; ``state`` itself if there is none."""
+    step = manager.latest_step()
+    if step is None:
+        return state
+    shapes = jax.tree.map(ocp.utils.to_shape_dtype_struct, state)
+    return manager.restore(step, args=ocp.args.StandardRestore(shapes))
+
+
+def save_policy(
+    path: str | os.PathLike, params: Any, config: RegalConfig, *, about: dict[str, Any]
+) -> None:
+    """Writes a policy's parameters and configuration to one file.
+
+    ``about`` goes in as it is: objective, training data, steps, measured quality.
+    """
+    header = {"config": dataclasses.asdict(config), **about}
+    content = {"header": json.dumps(header), "params": jax.device_get(params)}
+    data = flax.serialization.msgpack_serialize(content)
+    write_atomically(path, lambda file: file.write(data))
+
+
+def load_policy(path: str | os.PathLike) -> tuple[Any, RegalConfig, dict[str, Any]]:
+    """(params, configuration, about) of a file that ``save_policy`` wrote. RegalError if damaged."""
+    try:
+        content = flax.serialization.msgpack_restore(Path(path).read_bytes())
+        about = json.loads(content["header"])
+        return content["params"], RegalConfig(**about.pop("config")), about
+    except OSError as error:
+        raise RegalError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    except Exception as error:
+        raise RegalError(f"{path}: not a policy file ({error})") from None

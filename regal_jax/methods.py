@@ -10,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from regal_jax.environments import fitness, random_keys
+from regal_jax.environments.platform import Platform
 from regal_jax.environments.problem import PlacementProblem
-from regal_jax.environments.schedule import Schedule
+from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs import batching
+from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features import pinned_op
 from regal_jax.policies import beta_mutants
 from regal_jax.policies.regal import RegalConfig
@@ -53,10 +55,10 @@ class Found(NamedTuple):
 
 Method = Callable[[PlacementProblem, Budget], Found]
 
-LATER = frozenset(
-    "portfolio tuned_brkga idrs gas local_search cp_sat partition_dfs xla_list xla_dfs dp"
-    " approximate_dp depth_first_dp topoformer critical_path mopnr spt heft cpop etf hbmct one_shot"
-    " l2d gflownet ppo".split()
+LATER = tuple(
+    """portfolio tuned_brkga idrs gas local_search cp_sat partition_dfs xla_list xla_dfs dp
+    approximate_dp depth_first_dp topoformer critical_path mopnr spt heft cpop etf hbmct one_shot
+    l2d gflownet ppo""".split()
 )
 """Names that the design reserves for methods that are not in this version."""
 
@@ -141,6 +143,27 @@ def run_rule(problem: PlacementProblem, budget: Budget, *, order: str) -> Found:
     return Found(chromosomes[best], len(costs), ((len(costs), float(costs[best])),))
 
 
+def best_simple_schedule(
+    graph: ComputationGraph, objective: Objective, platform: Platform
+) -> Schedule:
+    """What to hold a search against: program, depth-first or breadth-first order, whichever is
+    best, each on the better of a greedily balanced placement and a single device."""
+    problem = PlacementProblem(
+        graph,
+        platform.num_devices,
+        objective,
+        memory_capacity=platform.memory_capacity,  # type: ignore[arg-type]
+        latency=platform.latency,
+        per_byte=platform.per_byte,
+    )
+    found = {
+        order: run_rule(problem, Budget(evaluations=0), order=order)
+        for order in ("program_order", "depth_first", "breadth_first")
+    }
+    best = min(found, key=lambda order: found[order].history[-1][1])
+    return problem.decode(found[best].chromosome, method=best)
+
+
 def cheap_schedules(problem: PlacementProblem, seed: int) -> list[Schedule]:
     """Simple orders times simple placements, without repeats.
 
@@ -215,14 +238,14 @@ def _regal(problem: PlacementProblem, budget: Budget, warm_start: np.ndarray | N
             f" got {budget.evaluations}"
         )
     padded = _padded(problem)
-    feature_key, action_key, search_key = jax.random.split(jax.random.key(budget.seed), 3)
+    feature_key, search_key = jax.random.split(jax.random.key(budget.seed))
     pinned = pinned_op(problem.graph)
     inputs, best, cost, history = feature_search(
         feature_key, padded, config, padded.operand(), pinned
     )
     start = _found(problem, padded, best, first, np.asarray(history))
     budget.on_progress(first, float(cost))
-    actions = _actions(params, action_key, inputs, config)
+    actions = _actions(params, inputs, config)
     found = _evolve(
         problem,
         budget._replace(
@@ -260,8 +283,8 @@ def shipped_policy(objective: str) -> Path:
 
 
 @functools.partial(jax.jit, static_argnames="config")
-def _actions(params, key, inputs, config: RegalConfig):
-    del key
+def _actions(params, inputs, config: RegalConfig):
+    """int32[O, A]: the policy's most likely actions."""
     return config.policy.mode(params, inputs)
 
 

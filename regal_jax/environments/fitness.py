@@ -1,8 +1,8 @@
 """The cost of chromosomes as one function of (graph, chromosomes), for any search.
 
 Two implementations with one meaning: ``native`` calls the compiled CPU kernel from inside jit, and
-``jax`` is pure JAX for accelerators. A graph enters as an operand, not as a constant, so that graphs
-padded to one shape share a compilation and can be stacked for ``vmap``.
+``jax`` is pure JAX for accelerators. A graph enters as an operand, not as a constant, so that
+graphs padded to one shape share a compilation and can be stacked for ``vmap``.
 """
 
 import functools
@@ -79,8 +79,8 @@ def operand(graph: ComputationGraph, shape: GraphShape, backend: Backend) -> Any
 def costs(model: CostModel, graph: Any, chromosomes: jax.Array) -> jax.Array:
     """float[B]: the cost to minimise of chromosomes float32[B, genes]; pure, jit and vmap.
 
-    Within the memory capacity it is the objective: bytes of the fullest device, or us. Beyond it, it
-    is more than any schedule within it can cost, plus the bytes in excess summed over devices.
+    Within the memory capacity it is the objective: bytes of the fullest device, or us. Beyond it,
+    it is more than any schedule within it can cost, plus the bytes in excess over all devices.
     """
     if model.backend == "native":
         return _native_costs(model)(graph, chromosomes)
@@ -193,8 +193,8 @@ def _jax_cost(model: CostModel, graph: GraphArrays, chromosome: jax.Array) -> ja
     if model.capacities is None:
         return cost
     size = graph.size.at[graph.edge_tensor].get(mode="fill", fill_value=0)
-    exists = graph.edge_op < model.num_ops
-    crossings = jnp.sum(jnp.where(exists, model.latency + size * model.per_byte, 0.0))
+    produced = graph.producer.at[graph.edge_tensor].get(mode="fill", fill_value=-1) >= 0
+    crossings = jnp.sum(jnp.where(produced, model.latency + size * model.per_byte, 0.0))
     return _penalised(model, cost, peak, jnp.sum(graph.duration) + crossings)
 
 

@@ -86,7 +86,7 @@ def _num_dependencies(graph: GraphArrays, num_ops: int) -> jax.Array:
 
 
 def _edge_steps(graph, placement, num_ops, num_devices) -> jax.Array:
-    """int32[E]: the step that brings an edge's tensor to its consumer: the producer or a transfer."""
+    """int32[E]: the step that brings an edge's tensor to its consumer: producer or transfer."""
     producer = graph.producer.at[graph.edge_tensor].get(mode="fill", fill_value=-1)
     device = placement.at[graph.edge_op].get(mode="fill", fill_value=0)
     local = placement[producer] == device
@@ -108,7 +108,7 @@ def _announce_transfers(graph, step, transfers, priority, ready, num_ops):
 
 
 def _announce_ops(graph, step, edge_step, priority, ready, waiting):
-    """Consumers on the device of a new copy wait for one tensor less; those done waiting are ready."""
+    """Consumers on the device of a new copy wait for one tensor less, then may be ready."""
     num_ops = len(waiting)
     owner = jnp.where(step < num_ops, step, _producer_of_transfer(graph, step, waiting, ready))
     at = graph.edge_offsets[owner] + graph.edge_window

@@ -323,8 +323,9 @@ def penalised(graph, cost, peak, capacities, cost_model):
         for op in range(len(graph.duration)):
             ceiling += graph.duration[op]
         for tensor in range(len(graph.size)):
-            readers = graph.consumer_offsets[tensor + 1] - graph.consumer_offsets[tensor]
-            ceiling += readers * (latency + graph.size[tensor] * per_byte)
+            if graph.producer[tensor] >= 0:
+                readers = graph.consumer_offsets[tensor + 1] - graph.consumer_offsets[tensor]
+                ceiling += readers * (latency + graph.size[tensor] * per_byte)
     return ceiling * ABOVE + excess
 
 
@@ -333,10 +334,7 @@ def _key(bits, step):
     """uint64 that grows with the float32 priority; on equal priorities the lower step is larger."""
     if bits == np.uint32(0x80000000):  # -0.0 equals 0.0
         bits = np.uint32(0)
-    if bits >> np.uint32(31):
-        ordered = ~bits
-    else:
-        ordered = bits | np.uint32(0x80000000)
+    ordered = ~bits if bits >> np.uint32(31) else bits | np.uint32(0x80000000)
     return (np.uint64(ordered) << np.uint64(32)) | np.uint64(
         np.uint32(0xFFFFFFFF) - np.uint32(step)
     )

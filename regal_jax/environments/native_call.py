@@ -167,7 +167,7 @@ def _fill(graph, rows, layout, cost_model, limit, scratch, results):
 
 @_inlined()
 def _unpack(address):
-    """The columns of a packed graph, as ``native_graph.unpack``: six wide ones, then narrow ones."""
+    """The columns of a packed graph, as ``native_graph.unpack``: six wide, then narrow."""
     lengths = _words(address, 16)
     at = address + 8 * 16
     counts, at = _wide(at, lengths[0])

@@ -1,4 +1,4 @@
-"""Peak memory of an order, without walking it: every copy is an interval, usage is a running sum."""
+"""Peak memory of an order without walking it: copies are intervals, usage is a running sum."""
 
 import jax
 import jax.numpy as jnp

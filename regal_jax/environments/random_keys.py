@@ -64,7 +64,7 @@ def encode(schedule: Schedule, num_tensors: int) -> np.ndarray:
 
 
 def pad(chromosomes: np.ndarray, sizes: tuple[int, int], padded: tuple[int, int], num_devices: int):
-    """Moves chromosomes [B, genes] of (O, T) ops and tensors into a layout padded to larger ones."""
+    """Moves chromosomes [B, genes] of (O, T) ops and tensors into a layout for larger ones."""
     return _relayout(chromosomes, sizes, padded, num_devices)
 
 

@@ -28,8 +28,7 @@ def check_objective(objective: str) -> None:
 class Schedule:
     """A placement and an order of steps, with what is known of its cost and origin.
 
-    A step is an index as in DESIGN section 4: op i is ``i``; the transfer of tensor t to device d is
-    ``O + t * D + d``.
+    A step is an index: op i is ``i``; the transfer of tensor t to device d is ``O + t * D + d``.
 
     Attributes:
       graph: the name of the graph.

@@ -45,10 +45,10 @@ def policy_inputs(
     """Features of one graph.
 
     Nodes: sums of input and output sizes and the workspace, over the largest such number in the
-    graph; the expected placement per device and place in the order (``statistics``); a marker of the
-    op with the most memory. Edges: the tensor's size on the same scale. The "extended" set, which is
-    not in the paper, adds: the four sizes on a logarithmic scale (real sizes span many orders of
-    magnitude) and the op's level from the sources and from the sinks, over the depth of the graph.
+    graph; the expected placement per device and place in the order (``statistics``); a marker of
+    the op with the most memory. Edges: the tensor's size on the same scale. The "extended" set,
+    which is not in the paper, adds: the four sizes on a logarithmic scale (real sizes span many
+    orders of magnitude) and the op's level from the sources and from the sinks, over the depth.
 
     Args:
       graph: the graph.

@@ -22,8 +22,8 @@ class ActionSpace(NamedTuple):
       levels: k of A.2; k = 2 gives the paper's 16 placement and 4 scheduling actions.
       placement: choose the Beta distribution of each op's affinity for each device.
       scheduling: choose that of each op's priority.
-      elite_bias: choose each op's crossover probability (one for all genes of the op; the paper does
-        not say which genes share one).
+      elite_bias: choose each op's crossover probability (one for all genes of the op; the paper
+        does not say which genes share one).
       num_devices: D.
     """
 

@@ -42,8 +42,8 @@ class Round(nn.Module):
 
         def messages(edge, sender, receiver, _):
             hidden = nn.relu(edge + sender[:, : 2 * size] + receiver[:, 2 * size :])
-            halves = jnp.split(hidden, 2, axis=1)
-            return jnp.concatenate([layer(half) for layer, half in zip(second, halves)], axis=1)
+            pairs = zip(second, jnp.split(hidden, 2, axis=1), strict=True)
+            return jnp.concatenate([layer(half) for layer, half in pairs], axis=1)
 
         def gather(_, sent, received, __):
             return received[:, :size] + sent[:, size:]

@@ -25,13 +25,15 @@ def program_order(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
 def depth_first(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
     """The op that became ready last runs next, so a chain is followed to its end."""
     del seed
-    return _run_ready(graph, stack := [], stack.append, stack.pop, reverse=True)
+    stack: list[int] = []
+    return _run_ready(graph, stack, stack.append, stack.pop, reverse=True)
 
 
 def breadth_first(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
     """The op that became ready first runs next."""
     del seed
-    return _run_ready(graph, queue := deque(), queue.append, queue.popleft)
+    queue: deque[int] = deque()
+    return _run_ready(graph, queue, queue.append, queue.popleft)
 
 
 def random_order(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
@@ -106,7 +108,7 @@ def whole_components(graph: ComputationGraph, weight: np.ndarray, num_devices: i
     return _to_lightest(heaviest, total, num_devices, len(total))[label]
 
 
-def contiguous(order: np.ndarray, weight: np.ndarray, shares: Sequence[float]) -> np.ndarray:
+def contiguous(order: np.ndarray, weight: np.ndarray, shares: Sequence[float] | np.ndarray) -> np.ndarray:
     """A pipeline: the order is cut where its running weight passes each share (0..1, rising)."""
     running = np.cumsum(weight[order])
     total = running[-1] if len(running) and running[-1] > 0 else 1.0

@@ -10,10 +10,11 @@ import numpy as np
 from regal_jax.environments import fitness
 from regal_jax.environments.fitness import CostModel
 from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.schedule import Objective
 from regal_jax.graphs import batching
 from regal_jax.graphs.batching import GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.features import policy_inputs
+from regal_jax.graphs.features import pinned_op, policy_inputs
 from regal_jax.policies.regal import RegalConfig, uniform_search
 from regal_jax.training.regal import Examples
 
@@ -77,7 +78,7 @@ def feature_search(key, problem: PlacementProblem, regal: RegalConfig, graph, pi
 def prepare_examples(
     graphs: Sequence[ComputationGraph],
     *,
-    objective: str,
+    objective: Objective,
     regal: RegalConfig,
     evaluations: int,
     seed: int,
@@ -108,8 +109,6 @@ def prepare_examples(
 
 
 def _example(graph, shape, keys, objective, regal, evaluations) -> Examples:
-    from regal_jax.graphs.features import pinned_op
-
     problem = PlacementProblem(graph, regal.num_devices, objective, shape=shape)
     operand = problem.operand()
     inputs = feature_search(keys[0], problem, regal, operand, pinned_op(graph))[0]

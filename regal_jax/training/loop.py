@@ -20,8 +20,16 @@ from regal_jax.training import checkpoints
 from regal_jax.training.examples import Bucket
 from regal_jax.training.regal import Examples, TrainingConfig, TrainState, init_state, train_step
 
-METRICS = ("step", "seconds", "reward", "advantage_std", "baseline_error", "entropy")
-METRICS += ("gradient_norm", "validation_improvement")
+METRICS = (
+    "step",
+    "seconds",
+    "reward",
+    "advantage_std",
+    "baseline_error",
+    "entropy",
+    "gradient_norm",
+    "validation_improvement",
+)
 
 
 def train(
@@ -55,8 +63,10 @@ def train(
         raise OptionError(
             f"batch_size ({config.batch_size}) must be a multiple of the {mesh.size} devices"
         )
-    step_fn = functools.partial(train_step, regal=regal, config=config, mesh=mesh)
-    step_fn = jax.jit(step_fn, static_argnames="model")
+    step_fn = jax.jit(
+        functools.partial(train_step, regal=regal, config=config, mesh=mesh),
+        static_argnames="model",
+    )
     init_key, train_key = jax.random.split(jax.random.key(config.seed))
     state = init_state(init_key, buckets[0].examples.take(np.array(0)).inputs, regal, config)
     state = jax.device_put(state, NamedSharding(mesh, P()))

@@ -152,10 +152,14 @@ def _sample_actions(params, keys, batch, regal, config):
 
 
 def _rewards(keys, batch, actions, model, regal, config):
-    """float32[B, M]: r = -o_a / o_s (section 3.3). All searches run as one flat batch."""
+    """float32[B, M]: r = -o_a / o_s (section 3.3). All searches run as one flat batch.
+
+    The searches of one graph share a key: what differs between their rewards is then less the
+    luck of the search and more the actions (common random numbers).
+    """
     evaluations = config.evaluations - regal.feature_evaluations
     repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, config.samples, axis=0), batch)
-    keys = jax.vmap(lambda key: jax.random.split(key, config.samples))(keys).reshape(-1)
+    keys = jnp.repeat(keys, config.samples)
     flat = actions.reshape(-1, *actions.shape[2:])
 
     def best(key, graph, inputs, actions):
@@ -200,7 +204,7 @@ def _baselines(params, batch, rewards, regal, config):
         others = jnp.sum(rewards, axis=1, keepdims=True) - rewards
         return others / (config.samples - 1)
     value = jax.vmap(_baseline(regal).apply, (None, 0))(params["baseline"], batch.inputs)
-    return value[:, None]
+    return jnp.asarray(value)[:, None]
 
 
 def _baseline(regal: RegalConfig) -> GraphValue:

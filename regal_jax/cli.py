@@ -1,0 +1,176 @@
+"""The ``regal-jax`` command: schedule, import, check and info."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import get_args
+
+from regal_jax import api, methods
+from regal_jax.environments import feasibility, lower_bounds
+from regal_jax.environments.platform import Platform
+from regal_jax.environments.schedule import Objective, load_schedule, save_schedule
+from regal_jax.errors import RegalError
+from regal_jax.graphs import files, precedence
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.importers.any_file import import_graph
+from regal_jax.reporting import progress, tables
+
+USAGE_ERROR = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit status. Bad input is one line on stderr, no traceback."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except RegalError as error:
+        print(f"regal-jax: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return USAGE_ERROR
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except KeyboardInterrupt:
+        print("regal-jax: interrupted; nothing was written", file=sys.stderr)
+        return 130
+    return 0
+
+
+def schedule(options: argparse.Namespace) -> None:
+    """Searches for a schedule, prints what it saves, writes what was asked for."""
+    graph = import_graph(options.graph)
+    platform = _platform(options)
+    with progress.search_progress(options.method, options.evaluations) as on_progress:
+        best = api.optimize(
+            graph,
+            objective=options.objective,
+            num_devices=options.num_devices,
+            method=options.method,
+            evaluations=options.evaluations,
+            seed=options.seed,
+            memory_capacity=options.memory_capacity,
+            latency=options.latency,
+            per_byte=options.per_byte,
+            policy=options.policy,
+            on_progress=on_progress,
+        )
+    simple = methods.best_simple_schedule(graph, options.objective, platform)
+    if options.output:
+        save_schedule(best, options.output)
+    if options.trace:
+        from regal_jax.reporting import traces
+
+        traces.save_trace(graph, best, options.trace, platform)
+    if options.plot:
+        _plot(graph, simple, best, options.plot, platform)
+    print(tables.comparison({f"best simple order ({simple.method})": simple, best.method: best}))
+    for path in filter(None, (options.output, options.trace, options.plot)):
+        print(f"wrote {path}")
+
+
+def import_(options: argparse.Namespace) -> None:
+    """Converts any importable file to ``regal-graph/1``."""
+    graph = import_graph(options.source)
+    files.save_graph(graph, options.output)
+    print(f"wrote {options.output}: {graph.num_ops} ops, {graph.num_tensors} tensors")
+
+
+def check(options: argparse.Namespace) -> None:
+    """Validates a schedule against its graph, and its claimed costs against the exact ones."""
+    graph, claimed = import_graph(options.graph), load_schedule(options.schedule)
+    platform = Platform(
+        claimed.num_devices, options.memory_capacity, options.latency, options.per_byte
+    )
+    cost = feasibility.evaluate(graph, claimed, platform)
+    feasibility.check_claims(claimed, cost)
+    print(f"valid: peak memory {cost.peak_memory.tolist()} bytes, makespan {cost.makespan:g} us")
+
+
+def info(options: argparse.Namespace) -> None:
+    """Prints what is in a graph and what bounds its cost."""
+    graph = import_graph(options.graph)
+    platform = _platform(options)
+    length, _ = precedence.critical_path(graph)
+    rows = {
+        "name": graph.name,
+        "family": graph.family,
+        "source": graph.source,
+        "ops": graph.num_ops,
+        "tensors": graph.num_tensors,
+        "edges": len(graph.edges),
+        "depth [ops]": int(precedence.levels(graph).max(initial=-1)) + 1,
+        "bytes in all tensors": tables.human_bytes(int(graph.size.sum())),
+        "persistent bytes": tables.human_bytes(int(graph.size[graph.persistent].sum())),
+        "work": tables.human_time_us(float(graph.duration.sum())),
+        "critical path": tables.human_time_us(float(length)),
+        f"peak memory at least, {platform.num_devices} devices": tables.human_bytes(
+            lower_bounds.peak_memory_bound(graph, platform.num_devices)
+        ),
+        f"makespan at least, {platform.num_devices} devices": tables.human_time_us(
+            lower_bounds.makespan_bound(graph, platform.num_devices)
+        ),
+    }
+    width = max(len(key) for key in rows)
+    print("\n".join(f"{key:<{width}}  {value}" for key, value in rows.items()))
+
+
+def _plot(graph: ComputationGraph, simple, best, path: str, platform: Platform) -> None:
+    from regal_jax.reporting import plots
+
+    if best.objective == "makespan":
+        plots.plot_gantt(graph, best, path, platform)
+    else:
+        plots.plot_memory(graph, {simple.method: simple, best.method: best}, path)
+
+
+def _platform(options: argparse.Namespace) -> Platform:
+    return Platform(options.num_devices, options.memory_capacity, options.latency, options.per_byte)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="regal-jax", description=__doc__, allow_abbrev=False)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    graph_help = "a .json, .jsonl, .onnx or .pbtxt file"
+
+    command = _command(commands, "schedule", schedule)
+    command.add_argument("graph", metavar="GRAPH", help=graph_help)
+    command.add_argument("--objective", choices=get_args(Objective), default="peak_memory")
+    command.add_argument("--method", default="auto", help=", ".join(methods.METHODS))
+    command.add_argument("--evaluations", type=int, default=5000, help="budget of the search")
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--policy", help="file of a trained policy")
+    command.add_argument("--output", help="schedule file to write (.json)")
+    command.add_argument("--trace", help="Perfetto / Chrome trace to write (.json)")
+    command.add_argument("--plot", help="picture to write (.png, .svg, .pdf)")
+    _add_platform(command)
+
+    command = _command(commands, "import", import_)
+    command.add_argument("source", metavar="SOURCE", help=graph_help)
+    command.add_argument("--output", required=True, help="graph file to write (.json)")
+
+    command = _command(commands, "check", check)
+    command.add_argument("graph", metavar="GRAPH", help=graph_help)
+    command.add_argument("schedule", metavar="SCHEDULE", help="a schedule file")
+    _add_platform(command, with_devices=False)
+
+    command = _command(commands, "info", info)
+    command.add_argument("graph", metavar="GRAPH", help=graph_help)
+    _add_platform(command)
+    return parser
+
+
+def _command(commands, name: str, run) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+    command.set_defaults(run=run)
+    return command
+
+
+def _add_platform(command: argparse.ArgumentParser, *, with_devices: bool = True) -> None:
+    if with_devices:
+        command.add_argument("--num_devices", type=int, default=2)
+    command.add_argument("--memory_capacity", type=int, help="bytes per device")
+    command.add_argument("--latency", type=float, default=0.0, help="us per transfer")
+    command.add_argument("--per_byte", type=float, default=0.0, help="us per byte transferred")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""Comparing methods on many graphs and seeds: long-form rows, appended as they come, resumable."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from regal_jax import api
+from regal_jax.environments.schedule import Objective
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.reporting import results, statistics
+
+EXTRA_COLUMNS = ("setting", "ops", "evaluations")
+
+
+class Run(NamedTuple):
+    """One search to do: a column of a table.
+
+    Attributes:
+      label: its name in tables, for example "brkga 5000".
+      method: of ``optimize``. evaluations: its budget.
+      limits: also record the best cost after these many evaluations.
+    """
+
+    label: str
+    method: str
+    evaluations: int
+    limits: tuple[int, ...] = ()
+
+
+class Line(NamedTuple):
+    """One method's line of table 1.
+
+    Attributes:
+      method: its label.
+      improvement, gap: percent over the reference, and from the best known; mean and interval.
+      win_or_tie: percent of (graph, seed) pairs at least as good as the reference.
+      gains: mean improvement by graph.
+    """
+
+    method: str
+    improvement: statistics.MeanInterval
+    gap: statistics.MeanInterval
+    win_or_tie: float
+    gains: dict[str, float]
+
+
+def compare(
+    settings: Mapping[str, Sequence[ComputationGraph]],
+    runs: Sequence[Run],
+    *,
+    seeds: int,
+    path: str | os.PathLike,
+    objective: Objective = "peak_memory",
+    num_devices: int = 2,
+    policy: str | Path | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[dict]:
+    """Runs every method on every graph with every seed, and returns all rows.
+
+    Args:
+      settings: graphs by setting, for example "as traced" and "4 microbatches".
+      runs: the methods.
+      seeds: each search is done with seeds 0, 1, ..., seeds - 1.
+      path: results file; what it holds already is not run again.
+      objective, num_devices, policy: see ``optimize``.
+      on_progress: called with (searches done, searches in all).
+    """
+    rows = results.read_results(path, missing_ok=True)
+    done = results.done_keys(rows, columns=("setting", "graph", "method", "seed"))
+    todo = [
+        (seed, setting, graph, run)
+        for seed in range(seeds)
+        for setting, graphs in settings.items()
+        for graph in graphs
+        for run in runs
+    ]
+    for count, (seed, setting, graph, run) in enumerate(todo, 1):
+        if (setting, graph.name, run.label, seed) not in done:
+            new = _rows(graph, run, seed, setting, objective, num_devices, policy)
+            results.append_results(path, new, EXTRA_COLUMNS)
+            rows += new
+        on_progress(count, len(todo))
+    return rows
+
+
+def _rows(graph, run: Run, seed, setting, objective, num_devices, policy) -> list[dict]:
+    schedule = api.optimize(
+        graph,
+        objective=objective,
+        num_devices=num_devices,
+        method=run.method,
+        evaluations=run.evaluations,
+        seed=seed,
+        policy=policy,
+    )
+    metrics = {
+        "cost": schedule.cost,
+        "seconds": schedule.seconds,
+        "lower_bound": schedule.lower_bound,
+    }
+    for limit in run.limits:
+        metrics[f"cost@{limit}"] = _cost_after(schedule.history, limit)
+    common = {"setting": setting, "graph": graph.name, "ops": str(graph.num_ops)}
+    common |= {"method": run.label, "seed": seed, "evaluations": str(run.evaluations)}
+    return [common | {"metric": name, "value": value} for name, value in metrics.items()]
+
+
+def _cost_after(history, limit: int) -> float:
+    """Best cost of a history once ``limit`` evaluations are spent; NaN if none was that early."""
+    return min((cost for spent, cost in history if spent <= limit), default=float("nan"))
+
+
+def costs_by_graph(rows: Sequence[dict], setting: str, metric: str = "cost") -> dict:
+    """{method: {graph: [cost of seed 0, cost of seed 1, ...]}} of one setting."""
+    table: dict[str, dict[str, dict[int, float]]] = {}
+    for row in rows:
+        if row["setting"] == setting and row["metric"] == metric:
+            seeds = table.setdefault(row["method"], {}).setdefault(row["graph"], {})
+            seeds[int(row["seed"])] = float(row["value"])
+    return {
+        method: {graph: [seeds[s] for s in sorted(seeds)] for graph, seeds in graphs.items()}
+        for method, graphs in table.items()
+    }
+
+
+def summary(
+    rows: Sequence[dict], setting: str, reference: str, *, subset: set[str] | None = None
+) -> list[Line]:
+    """The paper's table 1: improvement over a reference method and gap from the best known.
+
+    Percentages are means over seeds, then over graphs, with 95% intervals over graphs; a win or tie
+    is a pair (graph, seed) on which the method is at least as good as the reference.
+
+    Args:
+      rows: from ``compare``.
+      setting: which graphs. reference: label of the method to compare with.
+      subset: names of graphs to keep, all by default.
+    """
+    costs = costs_by_graph(rows, setting)
+    graphs = [g for g in costs.get(reference, {}) if subset is None or g in subset]
+    best = {g: min(min(c[g]) for c in costs.values() if g in c) for g in graphs}
+    lines = []
+    for method, by_graph in costs.items():
+        pairs = {g: _paired(by_graph[g], costs[reference][g]) for g in graphs if g in by_graph}
+        if not pairs:
+            continue
+        gains = {g: statistics.improvement_percent(*pair) for g, pair in pairs.items()}
+        gaps = {g: statistics.gap_percent(pair[0], best[g]) for g, pair in pairs.items()}
+        wins = [statistics.win_or_tie_share(*pair) for pair in pairs.values()]
+        lines.append(
+            Line(
+                method=method,
+                improvement=statistics.mean_interval(gains),
+                gap=statistics.mean_interval(gaps),
+                win_or_tie=100.0 * float(np.mean(wins)),
+                gains={g: float(np.mean(gain)) for g, gain in gains.items()},
+            )
+        )
+    return lines
+
+
+def _paired(costs: Sequence[float], references: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Costs of the seeds both have; a rule without randomness may have been run once."""
+    if len(set(costs)) == 1:
+        costs = [costs[0]] * len(references)
+    count = min(len(costs), len(references))
+    return np.array(costs[:count]), np.array(references[:count])

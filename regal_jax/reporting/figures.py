@@ -1,0 +1,90 @@
+"""The look of the plots, and writing them: matplotlib without its global state."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from regal_jax.errors import MissingDependencyError, OptionError
+from regal_jax.graphs import files
+
+FORMATS = ("png", "svg", "pdf")
+
+INK = "#1f2937"
+MUTED = "#6b7280"
+GRID = "#e5e7eb"
+GREY = "#9ca3af"
+GOOD = "#2a9d5c"
+BAD = "#d1495b"
+SERIES = (
+    "#2563eb",
+    "#e07b00",
+    "#2a9d5c",
+    "#9333ea",
+    "#d1495b",
+    "#0e9aa7",
+    "#8d6e3f",
+    "#e667a8",
+    "#5b6ee1",
+    "#7a9e1f",
+)
+"""Colours of curves and kinds; distinguishable side by side on white."""
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty matplotlib figure, sizes in inches. Raises MissingDependencyError."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingDependencyError("matplotlib", "plot") from None
+    return Figure(figsize=(width, height), layout="constrained", facecolor="white")
+
+
+def save_figure(figure: Any, path: str | os.PathLike) -> None:
+    """Writes a figure by its suffix, atomically. RegalError where the place can't be written."""
+    suffix = check_suffix(path)
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix)
+    files.write_atomically(
+        path, lambda file: figure.savefig(file, format=suffix, dpi=160, metadata=undated)
+    )
+
+
+def check_suffix(path: str | os.PathLike) -> str:
+    """The format a path asks for. Raises OptionError for one that can't be written."""
+    suffix = Path(path).suffix.removeprefix(".").lower()
+    if suffix not in FORMATS:
+        raise OptionError(f"{path}: a plot must end in .{', .'.join(FORMATS)}")
+    return suffix
+
+
+def style_axes(axes: Any, *, grid: str = "y") -> None:
+    """Thin lines: no frame above and right, a light grid ("x", "y" or "both") behind the data."""
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(GREY)
+    axes.tick_params(colors=MUTED, labelsize=8.5, length=3)
+    axes.xaxis.label.set(color=INK, size=9)
+    axes.yaxis.label.set(color=INK, size=9)
+    axes.grid(axis=grid, color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def set_title(figure: Any, title: str) -> None:
+    """A bold title at the left edge of a figure."""
+    figure.suptitle(plain(title, 110), x=0.012, ha="left", size=11.5, weight="bold", color=INK)
+
+
+def add_legend(axes: Any, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> None:
+    """A frameless legend; labels are shown as they are."""
+    shown = [plain(label) for label in labels]
+    axes.legend(handles, shown, frameon=False, fontsize=8.5, labelcolor=INK, **options)
+
+
+def plain(text: str, length: int = 40) -> str:
+    """Text from outside made safe to draw: one line, no mathematics, shortened in the middle."""
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    if len(text) > length:
+        head = (length - 1) // 3
+        text = f"{text[:head]}…{text[head - length + 1 :]}"
+    return (" " + text if text.startswith("_") else text).replace("$", r"\$")

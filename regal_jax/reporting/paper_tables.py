@@ -1,0 +1,140 @@
+"""REGAL's table 1 and figures 4 and 5 from the rows of a comparison, the paper's numbers beside."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from regal_jax import evaluation
+from regal_jax.evaluation import Line, Run
+from regal_jax.reporting import statistics, tables
+
+PAPER_TABLE_1 = {
+    "brkga": (0.0, 9.65),
+    "regal": (3.56, 4.44),
+}
+"""(% improvement over BRKGA 5K, % gap from best) on the TensorFlow test set (table 1)."""
+
+PAPER_WIN_OR_TIE = 88.92
+"""Percent of test graphs on which REGAL matches or beats BRKGA (section 4.4)."""
+
+HEADROOM = 2.0
+"""Percent between BRKGA and the best known from which a graph counts as having headroom."""
+
+_LIMITS = (1000, 2000, 5000, 10_000, 20_000, 50_000)
+_RULES = ("depth_first", "breadth_first", "random_order", "lpmf", "program_order")
+
+
+def regal_runs(methods: Sequence[str], evaluations: int, long_evaluations: int) -> list[Run]:
+    """The columns of the table: each method at one budget and, if asked, BRKGA and REGAL longer."""
+    runs = [Run(_label(method, evaluations), method, evaluations) for method in methods]
+    limits = tuple(limit for limit in _LIMITS if limit <= long_evaluations)
+    if long_evaluations:
+        for method in ("brkga", "regal"):
+            if method in methods:
+                label = _label(method, long_evaluations)
+                runs.append(Run(label, method, long_evaluations, limits))
+    return runs
+
+
+def regal_report(rows: Sequence[dict], runs: Sequence[Run], directory: Path) -> str:
+    """Table 1 for every setting, all graphs and those with headroom; figures in ``directory``."""
+    reference = next(run.label for run in runs if run.method == "brkga")
+    parts = []
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        lines = evaluation.summary(rows, setting, reference)
+        parts.append(_table(f"{setting}, all graphs", lines, runs))
+        subset = _with_headroom(lines, rows, setting, reference)
+        if subset:
+            lines_subset = evaluation.summary(rows, setting, reference, subset=subset)
+            title = f"{setting}, graphs with at least {HEADROOM:.0f}% headroom"
+            parts.append(_table(title, lines_subset, runs))
+        parts.append(_bounded_share(rows, setting, reference))
+        _figures(lines, rows, setting, runs, directory)
+    return "\n\n".join(parts)
+
+
+def _label(method: str, evaluations: int) -> str:
+    return method if method in _RULES else f"{method} {evaluations}"
+
+
+def _table(title: str, lines: Sequence[Line], runs: Sequence[Run]) -> str:
+    method_of = {run.label: run.method for run in runs}
+    table = [_row(line, method_of.get(line.method, "")) for line in lines]
+    return f"{title} ({len(lines[0].gains)} graphs)\n{tables.text_table(table)}"
+
+
+def _row(line: Line, method: str) -> dict[str, str]:
+    paper = PAPER_TABLE_1.get(method) if line.method.endswith(" 5000") else None
+    row = {
+        "method": line.method,
+        "improvement %": _interval(line.improvement),
+        "paper": f"{paper[0]:.2f}" if paper else "",
+        "gap from best %": _interval(line.gap),
+        "paper ": f"{paper[1]:.2f}" if paper else "",
+        "win or tie %": f"{line.win_or_tie:.1f}",
+    }
+    if method == "regal" and paper:
+        row["paper  "] = f"{PAPER_WIN_OR_TIE:.1f}"
+    return row
+
+
+def _interval(value: statistics.MeanInterval) -> str:
+    return f"{value.mean:.2f} [{value.low:.2f}, {value.high:.2f}]"
+
+
+def _with_headroom(lines, rows, setting: str, reference: str) -> set[str]:
+    costs = evaluation.costs_by_graph(rows, setting)
+    graphs = next(line for line in lines if line.method == reference).gains
+    best = {g: min(min(c[g]) for c in costs.values() if g in c) for g in graphs}
+    mean = {g: np.mean(costs[reference][g]) for g in graphs}
+    return {g for g in graphs if mean[g] > best[g] * (1 + HEADROOM / 100)}
+
+
+def _bounded_share(rows, setting: str, reference: str) -> str:
+    """How many graphs the reference already solves to its lower bound."""
+    costs = evaluation.costs_by_graph(rows, setting)[reference]
+    bounds = evaluation.costs_by_graph(rows, setting, "lower_bound")[reference]
+    at_bound = [min(costs[g]) <= min(bounds[g]) for g in costs]
+    return f"{setting}: {100 * np.mean(at_bound):.1f}% of graphs are at their lower bound already"
+
+
+def _figures(lines, rows, setting: str, runs: Sequence[Run], directory: Path) -> None:
+    """Figures 4 and 5, where matplotlib is there."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return
+    from regal_jax.reporting import plots
+
+    slug = setting.replace(" ", "_")
+    for run in runs:
+        if run.method == "regal" and not run.limits:
+            line = next((line for line in lines if line.method == run.label), None)
+            if line is not None:
+                path = directory / f"figure_4_{slug}.png"
+                plots.plot_improvement_histogram(list(line.gains.values()), path)
+    limits = [row for run in runs if run.limits for row in _limit_rows(rows, setting, run)]
+    if limits:
+        plots.plot_evaluation_limits(limits, directory / f"figure_5_{slug}.png")
+
+
+def _limit_rows(rows, setting: str, run: Run) -> list[dict]:
+    """Improvement over BRKGA 5K at each limit, read off the anytime history of the long runs."""
+    reference_label = _label("brkga", run.evaluations)
+    reference = evaluation.costs_by_graph(rows, setting, "cost@5000").get(reference_label, {})
+    out = []
+    for limit in run.limits:
+        costs: Mapping = evaluation.costs_by_graph(rows, setting, f"cost@{limit}")
+        by_graph = costs.get(run.label, {})
+        gains = {
+            g: statistics.improvement_percent(by_graph[g], reference[g])
+            for g in by_graph
+            if g in reference and len(by_graph[g]) == len(reference[g])
+        }
+        if gains:
+            mean, low, high = statistics.mean_interval(gains)[:3]
+            out.append(
+                {"method": run.method, "limit": limit, "mean": mean, "low": low, "high": high}
+            )
+    return out

@@ -1,0 +1,264 @@
+"""Plots of schedules and experiments; every one is written to a .png, .svg or .pdf file.
+
+All raise OptionError for another suffix or nothing to draw, MissingDependencyError without
+matplotlib, and RegalError where the place can't be written.
+"""
+
+import itertools
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from regal_jax.environments.platform import Platform
+from regal_jax.environments.schedule import Objective, Schedule
+from regal_jax.errors import OptionError
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.reporting import figures
+from regal_jax.reporting.memory_plot import plot_memory
+from regal_jax.reporting.step_times import StepTimes, describe_steps, step_times
+from regal_jax.reporting.tables import BYTE_UNITS, TIME_UNITS, human_time_us, unit_of
+
+__all__ = [
+    "plot_evaluation_limits",
+    "plot_gantt",
+    "plot_history",
+    "plot_improvement_histogram",
+    "plot_memory",
+]
+
+SHOWN_KINDS = 9
+OTHER = "other kinds"
+
+
+def plot_gantt(
+    graph: ComputationGraph,
+    schedule: Schedule,
+    path: str | os.PathLike,
+    platform: Platform | None = None,
+    *,
+    title: str | None = None,
+) -> None:
+    """Draws which device runs which op when, by the makespan model, coloured by kind of op.
+
+    Kinds are ordered by total time; those past the first nine are "other". Transfers that take time
+    are thin bars below their target device. Raises ScheduleError for an invalid schedule.
+    """
+    figures.check_suffix(path)
+    times = step_times(graph, schedule, platform, clock="parallel")
+    end = float(times.finish.max(initial=0.0))
+    unit, factor = unit_of(end, TIME_UNITS)
+    figure = figures.new_figure(10.5, 1.7 + 0.62 * schedule.num_devices)
+    axes = figure.subplots()
+    figures.style_axes(axes, grid="x")
+    scaled = StepTimes(times.start / factor, times.finish / factor)
+    handles = _draw_ops(axes, graph, schedule, scaled)
+    handles |= _draw_transfers(axes, graph, schedule, scaled)
+    axes.set_xlim(0, end / factor or 1.0)
+    axes.set_ylim(schedule.num_devices - 0.4, -0.55)
+    names = [f"device {device}" for device in range(schedule.num_devices)]
+    axes.set_yticks(range(schedule.num_devices), names)
+    axes.set_xlabel(f"time [{unit}]")
+    anchor = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.03), "handlelength": 1.0}
+    figures.add_legend(axes, list(handles.values()), list(handles), **anchor)
+    name = graph.name or "graph"
+    figures.set_title(figure, title if title is not None else f"{name}: {human_time_us(end)}")
+    figures.save_figure(figure, path)
+
+
+def plot_history(
+    curves: Mapping[str, Sequence[tuple[int, float]]],
+    path: str | os.PathLike,
+    *,
+    objective: Objective | None = None,
+    title: str = "Best cost so far",
+) -> None:
+    """Draws the best cost found so far against evaluations, one line a label.
+
+    ``curves``: label -> (evaluations, cost) pairs, as in ``Schedule.history``. ``objective`` says
+    the unit of the cost: bytes, us, or unknown.
+    """
+    figures.check_suffix(path)
+    drawn = {label: np.array(points, float) for label, points in curves.items() if len(points)}
+    if not drawn:
+        raise OptionError("a history plot needs at least one point")
+    label, factor = _cost_unit(max(float(p[:, 1].max()) for p in drawn.values()), objective)
+    end = max(float(points[-1, 0]) for points in drawn.values())
+    figure = figures.new_figure(7.0, 4.0)
+    axes = figure.subplots()
+    figures.style_axes(axes)
+    handles = []
+    for points, color in zip(drawn.values(), _colors(), strict=False):
+        x, y = np.append(points[:, 0], end), np.append(points[:, 1], points[-1, 1]) / factor
+        handles += axes.step(x, y, where="post", color=color, linewidth=1.8)
+    axes.set_xlabel("evaluations")
+    axes.set_ylabel(label)
+    axes.ticklabel_format(useOffset=False)
+    figures.add_legend(axes, handles, list(drawn), loc="upper right")
+    figures.set_title(figure, title)
+    figures.save_figure(figure, path)
+
+
+def plot_improvement_histogram(
+    improvements: Sequence[float] | np.ndarray,
+    path: str | os.PathLike,
+    *,
+    bin_width: float | None = None,
+    title: str = "Improvement over BRKGA",
+) -> None:
+    """Draws how many graphs improve by how many percent (regal_transfer_learning, figure 4).
+
+    Green bars right of zero are graphs where the cost is lower, red bars left of zero those where it
+    is higher; ties (exactly 0) are omitted. ``bin_width`` in percent, by default a round number
+    that makes at most about 30 bars.
+    """
+    figures.check_suffix(path)
+    values = np.asarray(improvements, float)
+    if values.size == 0 or not np.all(np.isfinite(values)):
+        raise OptionError("an improvement histogram needs finite improvements, at least one")
+    figure = figures.new_figure(7.0, 3.8)
+    axes = figure.subplots()
+    figures.style_axes(axes)
+    width = bin_width or _round_up(float(np.ptp(np.append(values, 0.0))) / 30)
+    better, worse = values[values > 0], values[values < 0]
+    handles = [_draw_bars(axes, better, width, figures.GOOD)]
+    handles += [_draw_bars(axes, worse, width, figures.BAD)]
+    axes.axvline(0, color=figures.INK, linewidth=1)
+    axes.set_xlabel("improvement [%]")
+    axes.set_ylabel("graphs")
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    ties = values.size - better.size - worse.size
+    labels = [_share("better", better.size, values.size), _share("worse", worse.size, values.size)]
+    labels.append(_share("ties, omitted", ties, values.size))
+    handles += axes.plot([], [], " ")
+    figures.add_legend(axes, handles, labels, loc="upper right")
+    figures.set_title(figure, title)
+    figures.save_figure(figure, path)
+
+
+def plot_evaluation_limits(
+    rows: Iterable[Mapping[str, Any]],
+    path: str | os.PathLike,
+    *,
+    reference: str = "BRKGA 5K",
+    title: str = "Improvement as the evaluation limit grows",
+) -> None:
+    """Draws average improvement against the evaluation limit (regal_transfer_learning, figure 5).
+
+    ``rows`` have the columns method, evaluations, mean, low, high: percent over the reference, with
+    the 95 % interval, drawn as a band.
+    """
+    figures.check_suffix(path)
+    methods: dict[str, list[tuple[float, ...]]] = {}
+    for row in rows:
+        point = tuple(float(row[column]) for column in ("evaluations", "mean", "low", "high"))
+        methods.setdefault(str(row["method"]), []).append(point)
+    if not methods:
+        raise OptionError("a plot of evaluation limits needs at least one row")
+    figure = figures.new_figure(7.0, 4.2)
+    axes = figure.subplots()
+    figures.style_axes(axes, grid="both")
+    axes.axhline(0, color=figures.MUTED, linewidth=1, linestyle=(0, (4, 3)))
+    handles = []
+    for points, color in zip(methods.values(), _colors(), strict=False):
+        limit, mean, low, high = np.array(sorted(points)).T
+        axes.fill_between(limit, low, high, color=color, alpha=0.16, linewidth=0)
+        handles += axes.plot(limit, mean, "o-", color=color, linewidth=1.8, markersize=4.5)
+    _label_limits(axes, sorted({point[0] for points in methods.values() for point in points}))
+    axes.set_ylabel(f"average improvement over {figures.plain(reference)} [%]")
+    figures.add_legend(axes, handles, list(methods), loc="best")
+    figures.set_title(figure, title)
+    figures.save_figure(figure, path)
+
+
+def _draw_ops(axes: Any, graph: ComputationGraph, schedule: Schedule, times: StepTimes) -> dict:
+    """Bars of the ops; returns a legend handle a kind."""
+    steps = describe_steps(graph, schedule)
+    shown, kind_of_op = _shown_kinds(graph)
+    outline = 0.4 if graph.num_ops <= 400 else 0.0
+    handles = {}
+    for kind, color in zip(shown, (*figures.SERIES[:SHOWN_KINDS], figures.GREY), strict=False):
+        mine = (steps.tensor < 0) & (kind_of_op[steps.op] == kind)
+        device = steps.target[mine].astype(float)
+        span = times.start[mine], times.finish[mine]
+        color = figures.GREY if kind == OTHER else color
+        handles[kind] = _draw_boxes(axes, *span, (device - 0.4, device + 0.22), color, outline)
+    return handles
+
+
+def _draw_transfers(axes: Any, graph, schedule: Schedule, times: StepTimes) -> dict:
+    """Thin bars of the transfers that take time; returns a legend handle if there are any."""
+    steps = describe_steps(graph, schedule)
+    mine = (steps.tensor >= 0) & (times.finish > times.start)
+    if not mine.any():
+        return {}
+    device = steps.target[mine].astype(float)
+    rows = (device + 0.27, device + 0.36)
+    start, finish = times.start[mine], times.finish[mine]
+    return {"transfer": _draw_boxes(axes, start, finish, rows, figures.INK, 0.0)}
+
+
+def _draw_boxes(axes: Any, start, finish, rows, color: str, outline: float) -> Any:
+    """Boxes float64[N] from start to finish between two rows, as one artist."""
+    from matplotlib.collections import PolyCollection
+
+    low, high = rows
+    corners = np.stack([start, low, start, high, finish, high, finish, low], axis=1)
+    boxes = PolyCollection(
+        corners.reshape(-1, 4, 2), facecolor=color, edgecolor="white", linewidth=outline
+    )
+    return axes.add_collection(boxes)
+
+
+def _shown_kinds(graph: ComputationGraph) -> tuple[list[str], np.ndarray]:
+    """(kinds to show, most total time first, and per op the one it is shown as)."""
+    kinds = np.array(graph.op_kinds or ["op"] * graph.num_ops, dtype=object)
+    total: dict[str, float] = {}
+    for kind, duration in zip(kinds.tolist(), graph.duration.tolist(), strict=True):
+        total[kind] = total.get(kind, 0.0) + duration
+    ranked = sorted(total, key=lambda kind: (-total[kind], kind))
+    shown = set(ranked[:SHOWN_KINDS])
+    shown_as = np.array([kind if kind in shown else OTHER for kind in kinds], dtype=object)
+    return [*ranked[:SHOWN_KINDS], *([OTHER] if len(ranked) > SHOWN_KINDS else [])], shown_as
+
+
+def _cost_unit(largest: float, objective: Objective | None) -> tuple[str, float]:
+    """(axis label, factor) for costs of an objective."""
+    if objective is None:
+        return "cost", 1.0
+    unit, factor = unit_of(largest, BYTE_UNITS if objective == "peak_memory" else TIME_UNITS)
+    return f"{objective.replace('_', ' ')} [{unit}]", factor
+
+
+def _round_up(value: float) -> float:
+    """The next of ... 0.5, 1, 2, 5, 10, 20 ..."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= value * (1 - 1e-9))
+
+
+def _draw_bars(axes: Any, values: np.ndarray, width: float, color: str) -> Any:
+    """A histogram of values of one sign, in bins that end at zero."""
+    size = np.ceil(np.abs(values) / width - 1e-9).astype(int)
+    counts = np.bincount(size, minlength=2)[1:]
+    middle = (np.arange(len(counts)) + 0.5) * width * (-1.0 if np.any(values < 0) else 1.0)
+    return axes.bar(middle, counts, width=width * 0.92, color=color)
+
+
+def _share(label: str, count: int, total: int) -> str:
+    return f"{label}: {count} ({100 * count / total:.1f} %)"
+
+
+def _label_limits(axes: Any, limits: Sequence[float]) -> None:
+    """A logarithmic axis with a tick at each evaluation limit: 500, 5K, 50K."""
+    axes.set_xscale("log")
+    axes.set_xticks(limits, [f"{n / 1000:g}K" if n >= 1000 else f"{n:g}" for n in limits])
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel("evaluation limit")
+
+
+def _colors() -> itertools.cycle:
+    return itertools.cycle(figures.SERIES)

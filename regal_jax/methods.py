@@ -19,7 +19,7 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features import pinned_op
 from regal_jax.policies import beta_mutants
 from regal_jax.policies.regal import RegalConfig
-from regal_jax.search import brkga, priority_rules
+from regal_jax.search import block_moves, brkga, priority_rules
 from regal_jax.search.brkga import BRKGAConfig
 from regal_jax.training import checkpoints
 from regal_jax.training.examples import feature_search
@@ -55,10 +55,31 @@ class Found(NamedTuple):
 
 Method = Callable[[PlacementProblem, Budget], Found]
 
-LATER = tuple(
-    """portfolio tuned_brkga idrs gas local_search cp_sat partition_dfs xla_list xla_dfs dp
-    approximate_dp depth_first_dp topoformer critical_path mopnr spt heft cpop etf hbmct one_shot
-    l2d gflownet ppo""".split()
+LATER = (
+    "portfolio",
+    "tuned_brkga",
+    "idrs",
+    "gas",
+    "local_search",
+    "cp_sat",
+    "partition_dfs",
+    "xla_list",
+    "xla_dfs",
+    "dp",
+    "approximate_dp",
+    "depth_first_dp",
+    "topoformer",
+    "critical_path",
+    "mopnr",
+    "spt",
+    "heft",
+    "cpop",
+    "etf",
+    "hbmct",
+    "one_shot",
+    "l2d",
+    "gflownet",
+    "ppo",
 )
 """Names that the design reserves for methods that are not in this version."""
 
@@ -120,11 +141,56 @@ def run_auto(problem: PlacementProblem, budget: Budget) -> Found:
     if left.evaluations < BRKGAConfig().population or problem.graph.num_ops == 0:
         return start
     warm_start = chromosomes[ranking[: BRKGAConfig().elites]]
+    half = left._replace(evaluations=left.evaluations // 2)
     try:
-        found = _regal(problem, left, warm_start=warm_start)
+        found = _regal(problem, half, warm_start=warm_start)
     except OptionError:
-        found = _evolve(problem, left, jax.random.key(budget.seed), warm_start=warm_start)
-    return _best_of(start, found)
+        found = start
+    return _climb(problem, budget, _best_of(start, found) if found is not start else start)
+
+
+def _climb(problem: PlacementProblem, budget: Budget, start: Found) -> Found:
+    """Spends what is left of the budget on block moves from the best schedule so far."""
+    rounds = (budget.evaluations - start.evaluations) // _NEIGHBOURS
+    if rounds < 1 or problem.graph.num_ops == 0:
+        return start
+    padded = _padded(problem)
+    sizes = (problem.graph.num_ops, problem.graph.num_tensors)
+    shape = (padded.shape.ops, padded.shape.tensors)
+    chromosome = random_keys.pad(start.chromosome[None], sizes, shape, problem.num_devices)[0]
+    genes = random_keys.split(jnp.asarray(chromosome), shape[0], problem.num_devices)
+    state = block_moves.ClimbState(genes=genes, cost=jnp.asarray(start.history[-1][1], float))
+    history, key = jnp.zeros(rounds), jax.random.key(budget.seed)
+    for first in range(0, rounds, _CHUNK):
+        last = min(first + _CHUNK, rounds)
+        state, history = _climb_rounds(
+            key, state, padded.operand(), first, last, history, sizes[0], padded.cost_model()
+        )
+        done = start.evaluations + last * _NEIGHBOURS
+        budget.on_progress(done, float(state.cost))
+    own = random_keys.unpad(
+        np.asarray(random_keys.join(state.genes))[None], sizes, shape, problem.num_devices
+    )[0]
+    spent = start.evaluations + _NEIGHBOURS * np.arange(1, rounds + 1)
+    points = tuple(zip(spent.tolist(), np.asarray(history).tolist(), strict=True))
+    return Found(own, int(spent[-1]), start.history + points)
+
+
+_NEIGHBOURS = 100
+
+
+@functools.partial(jax.jit, static_argnames="model")
+def _climb_rounds(key, state, graph, first, last, history, num_ops, model):
+    return block_moves.climb(
+        key,
+        state,
+        functools.partial(fitness.costs, model, graph),
+        first,
+        last,
+        history,
+        num_ops=num_ops,
+        neighbours=_NEIGHBOURS,
+    )
 
 
 def run_rule(problem: PlacementProblem, budget: Budget, *, order: str) -> Found:

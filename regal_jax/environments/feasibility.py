@@ -155,6 +155,8 @@ class _Memory:
 
     def acquire(self, step: int) -> None:
         """Adds what a step makes; ScheduleError where it may not run yet."""
+        if step < 0:
+            raise ScheduleError(f"steps: {step} is not a step")
         if step in self.done:
             raise ScheduleError(f"steps: {self._name(step)} runs twice")
         self.done.add(step)

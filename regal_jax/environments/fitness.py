@@ -128,25 +128,23 @@ def _native_costs(model: CostModel):
         model.capacities,
     )
 
+    @jax.custom_batching.custom_vmap
     def of_many(packed, chromosomes):
         transfer_genes = chromosomes.shape[-1] - model.num_ops * (model.num_devices + 1)
         num_tensors = transfer_genes // model.num_devices
         words = native_call.scratch_words(model.num_ops, num_tensors, model.num_devices)
         return native_call.batch_costs(packed, chromosomes, options, scratch_words=words)
 
-    @jax.custom_batching.custom_vmap
-    def of_one(packed, chromosomes):
-        return of_many(packed[None], chromosomes[None])[0]
-
-    @of_one.def_vmap
+    @of_many.def_vmap
     def _(axis_size, in_batched, *operands):
         stacked = [
             operand if batched else jnp.broadcast_to(operand, (axis_size, *operand.shape))
             for operand, batched in zip(operands, in_batched, strict=True)
         ]
-        return of_many(*stacked), True
+        flat = [operand.reshape(-1, *operand.shape[2:]) for operand in stacked]
+        return of_many(*flat).reshape(stacked[1].shape[:3]), True
 
-    return of_one
+    return lambda packed, chromosomes: of_many(packed[None], chromosomes[None])[0]
 
 
 @functools.partial(jax.jit, static_argnums=0)

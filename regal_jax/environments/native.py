@@ -41,8 +41,9 @@ def evaluate_batch(
     with_makespan: bool = False,
     latency: float = 0.0,
     per_byte: float = 0.0,
+    num_threads: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Peak memory int64[B, D], bytes, and makespan float64[B], us, of chromosomes, on all cores.
+    """Peak memory int64[B, D], bytes, and makespan float64[B], us, of chromosomes.
 
     Args:
       graph: what ``native_graph`` prepared.
@@ -51,6 +52,7 @@ def evaluate_batch(
       num_devices: D.
       with_makespan: compute the makespan too (else it is zeros).
       latency, per_byte: us, of a tensor that crosses devices.
+      num_threads: all cores by default, where the batch is worth it.
     """
     layout = _layout(graph, num_devices, op_capacity)
     genes = np.ascontiguousarray(chromosomes, np.float32)
@@ -67,8 +69,10 @@ def evaluate_batch(
         costs = (peak[part], makespan[part])
         _evaluate_rows(graph, rows, layout, cost_model, scratch, costs, no_steps[part])
 
-    work = len(genes) * (int(graph.counts[0]) + len(graph.consumer_ops))
-    _over_threads(run, len(genes), _num_threads() if work > _WORTH_A_THREAD else 1)
+    if num_threads is None:
+        work = len(genes) * (int(graph.counts[0]) + len(graph.consumer_ops))
+        num_threads = _num_threads() if work > _WORTH_A_THREAD else 1
+    _over_threads(run, len(genes), num_threads)
     return peak, makespan
 
 

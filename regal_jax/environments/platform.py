@@ -39,7 +39,7 @@ class Platform:
             if not (math.isfinite(value) and value >= 0):
                 raise OptionError(f"{name} must be a finite number >= 0, got {value}")
         capacities = self.capacities()
-        if len(capacities) != self.num_devices or np.any(capacities <= 0):
+        if len(capacities) != self.num_devices or not np.all(capacities > 0):
             raise OptionError(
                 f"memory_capacity must be positive: one number or {self.num_devices},"
                 f" got {self.memory_capacity}"

@@ -134,7 +134,7 @@ class PlacementProblem:
 
     def encode(self, schedule: Schedule) -> np.ndarray:
         """A chromosome float32[genes] that decodes to this valid schedule."""
-        return random_keys.encode(schedule, self.graph.num_tensors)
+        return random_keys.encode(schedule, self.graph)
 
     def fits(self, schedule: Schedule) -> bool:
         """Whether the schedule stays within the memory capacity."""

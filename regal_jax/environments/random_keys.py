@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from regal_jax.environments.schedule import Schedule
+from regal_jax.graphs.computation_graph import ComputationGraph
 
 
 class Genes(NamedTuple):
@@ -48,19 +49,27 @@ def placement(genes: Genes) -> jax.Array:
     return jnp.argmax(genes.affinity, axis=-1).astype(jnp.int32)
 
 
-def encode(schedule: Schedule, num_tensors: int) -> np.ndarray:
+def encode(schedule: Schedule, graph: ComputationGraph) -> np.ndarray:
     """A chromosome float32[genes] that decodes to exactly this valid schedule.
 
     Priorities fall along the schedule's steps, so that the next step is always the ready one of
-    highest priority. Distinct in float32 up to 2**23 steps.
+    highest priority. Distinct in float32 up to 2**23 steps. Transfers that the schedule does
+    without get the priority of the tensor's first reader: should a neighbouring schedule need one,
+    it runs when that op would.
     """
-    num_ops, num_devices = len(schedule.placement), schedule.num_devices
+    num_ops, num_devices = graph.num_ops, schedule.num_devices
     affinity = np.zeros((num_ops, num_devices), np.float32)
     affinity[np.arange(num_ops), schedule.placement] = 1.0
-    priority = np.zeros(num_ops + num_tensors * num_devices, np.float32)
     count = len(schedule.steps)
-    priority[schedule.steps] = 1.0 - np.arange(count) / max(count, 1)
-    return np.concatenate([affinity.ravel(), priority])
+    steps = np.zeros(num_ops + graph.num_tensors * num_devices, np.float32)
+    falling = (1.0 - np.arange(count) / max(count, 1)).astype(np.float32)
+    steps[schedule.steps] = falling
+    first_reader = np.zeros(graph.num_tensors, np.float32)
+    readers = graph.consumers
+    np.maximum.at(first_reader, readers.row_of_value(), steps[readers.values])
+    steps[num_ops:] = np.repeat(first_reader, num_devices)
+    steps[schedule.steps] = falling
+    return np.concatenate([affinity.ravel(), steps])
 
 
 def pad(chromosomes: np.ndarray, sizes: tuple[int, int], padded: tuple[int, int], num_devices: int):

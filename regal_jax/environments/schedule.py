@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -113,26 +114,19 @@ def schedule_from_json(document: Any) -> Schedule:
     try:
         check_objective(document["objective"])
         num_devices = _integer("num_devices", document["num_devices"])
+        if num_devices < 1:
+            raise ScheduleError(f"num_devices: must be at least 1, got {num_devices}")
         placement = _integers("placement", document["placement"])
         steps = [
             _step_index(i, s, len(placement), num_devices) for i, s in enumerate(document["steps"])
         ]
-        start = document.get("start")
         return Schedule(
-            graph=document["graph"],
+            graph=_string("graph", document["graph"]),
             objective=document["objective"],
             num_devices=num_devices,
             placement=np.array(placement, np.int32),
             steps=np.array(steps, np.int64),
-            start=None if start is None else np.array(start, np.float64),
-            peak_memory=tuple(_integers("peak_memory", document.get("peak_memory", []))),
-            makespan=float(document.get("makespan", 0.0)),
-            method=document.get("method", ""),
-            evaluations=document.get("evaluations", 0),
-            seed=document.get("seed", 0),
-            seconds=document.get("seconds", 0.0),
-            history=tuple((int(e), float(c)) for e, c in document.get("history", ())),
-            lower_bound=document.get("lower_bound"),
+            **_claims(document, len(placement)),
         )
     except KeyError as error:
         raise ScheduleError(f"{error.args[0]}: is required") from None
@@ -180,6 +174,41 @@ def _step_index(position: int, step: Any, num_ops: int, num_devices: int) -> int
             raise ScheduleError(f"steps[{position}]: no such tensor or device ({step})")
         return num_ops + tensor * num_devices + device
     raise ScheduleError(f"steps[{position}]: expected an op or a transfer, got {step!r}")
+
+
+def _claims(document: dict[str, Any], num_ops: int) -> dict[str, Any]:
+    """The optional fields: costs, and how the schedule was found."""
+    start, bound = document.get("start"), document.get("lower_bound")
+    if start is not None:
+        start = np.array([_number("start", value) for value in start], np.float64)
+        if len(start) != num_ops:
+            raise ScheduleError(f"start: has {len(start)} entries for {num_ops} ops")
+    return {
+        "start": start,
+        "peak_memory": tuple(_integers("peak_memory", document.get("peak_memory", []))),
+        "makespan": float(_number("makespan", document.get("makespan", 0.0))),
+        "method": _string("method", document.get("method", "")),
+        "evaluations": _integer("evaluations", document.get("evaluations", 0)),
+        "seed": _integer("seed", document.get("seed", 0)),
+        "seconds": _number("seconds", document.get("seconds", 0.0)),
+        "history": tuple(
+            (_integer("history", spent), float(_number("history", cost)))
+            for spent, cost in document.get("history", ())
+        ),
+        "lower_bound": None if bound is None else _number("lower_bound", bound),
+    }
+
+
+def _string(field: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ScheduleError(f"{field}: must be a string, got {value!r}")
+    return value
+
+
+def _number(field: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ScheduleError(f"{field}: must be a finite number, got {value!r}")
+    return value
 
 
 def _integer(field: str, value: Any) -> int:

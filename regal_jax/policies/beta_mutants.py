@@ -97,7 +97,7 @@ def gene_rows(actions: jax.Array, space: ActionSpace, num_tensors: int) -> jax.A
 
 
 def gene_elite_bias(actions: jax.Array, space: ActionSpace, producer: jax.Array, default: float):
-    """float32[genes]: rho of each gene; a transfer has its tensor's producer's; else the default."""
+    """float32[genes]: rho of each gene; a transfer has that of its tensor's producer."""
     if not space.elite_bias:
         return default
     of_op = dequantise_elite_bias(actions[:, -1].astype(jnp.float32), space.levels)

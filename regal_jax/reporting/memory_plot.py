@@ -15,6 +15,7 @@ from regal_jax.reporting import figures
 from regal_jax.reporting.tables import BYTE_UNITS, human_bytes, unit_of
 
 NAMED_TENSORS = 6
+SHOWN_DEVICES = 8
 BOUND_LINE: Any = {"color": figures.BAD, "linestyle": (0, (4, 3)), "linewidth": 1}
 
 
@@ -47,9 +48,9 @@ def plot_memory(
 ) -> None:
     """Draws the memory in use during each step, one panel a device, the schedules laid over.
 
-    The peak of each schedule is marked; what fills it is broken down at the side: tensors that are
-    persistent, the largest others by name, the rest. The last schedule is the one recommended, those
-    before it are what it is compared with.
+    Of many devices the eight fullest are shown. The peak of each schedule is marked; what fills it
+    is broken down at the side: tensors that are persistent, the largest others by name, the rest.
+    The last schedule is the one recommended, those before it are what it is compared with.
 
     Args:
       graph: the graph the schedules belong to.
@@ -70,12 +71,13 @@ def plot_memory(
     num_devices = max(schedule.num_devices for schedule in schedules.values())
     if lower_bound is None:
         lower_bound = lower_bounds.peak_memory_bound(graph, num_devices)
-    rows = max(num_devices, len(curves))
+    devices = _shown_devices(curves, num_devices)
+    rows = max(len(devices), len(curves))
     figure = figures.new_figure(10.5, max(3.6, 1.0 + 1.9 * rows))
     figures.set_title(figure, title if title is not None else _title(graph, curves))
     over_time, breakdown = figure.subfigures(1, 2, width_ratios=[2.1, 1.0])
     unit = unit_of(max(float(curve.peaks.max()) for curve in curves), BYTE_UNITS)
-    _draw_devices(over_time, curves, num_devices, lower_bound, unit)
+    _draw_devices(over_time, curves, devices, lower_bound, unit)
     _draw_breakdowns(breakdown, graph, curves)
     figures.save_figure(figure, path)
 
@@ -99,20 +101,23 @@ def _title(graph: ComputationGraph, curves: list[_Curve]) -> str:
     return f"{name}: peak memory {human_bytes(before)} → {human_bytes(after)}{change}"
 
 
-def _draw_devices(figure: Any, curves: list[_Curve], num_devices: int, bound: float, unit) -> None:
+def _draw_devices(
+    figure: Any, curves: list[_Curve], devices: list[int], bound: float, unit: tuple[str, float]
+) -> None:
     """One panel a device, on common axes, with one legend above them."""
-    panels = figure.subplots(num_devices, 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    panels = figure.subplots(len(devices), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     panels[0].set_ylim(*_range(curves, bound, unit))
     panels[0].set_xlim(0, max(len(curve.timeline.usage) for curve in curves))
-    for device, axes in enumerate(panels):
+    for device, axes in zip(devices, panels, strict=True):
         figures.style_axes(axes)
         here = [curve for curve in curves if device < curve.schedule.num_devices]
         for curve in here:
             _draw_curve(axes, curve, device, unit)
         axes.axhline(bound / unit[1], **BOUND_LINE)
         _label_peaks(axes, here, device, unit)
-        where = f"device {device}, " if num_devices > 1 else ""
-        axes.set_ylabel(f"{where}{unit[0]}")
+        where = f"device {device}, " if len(devices) > 1 else ""
+        cut = " (not from 0)" if axes.get_ylim()[0] > 0 else ""
+        axes.set_ylabel(f"{where}{unit[0]}{cut}")
     panels[-1].set_xlabel("step")
     handles = [panels[0].plot([], [], color=curve.color, linewidth=2)[0] for curve in curves]
     labels = [*(curve.label for curve in curves), f"lower bound, {human_bytes(bound)}"]
@@ -121,8 +126,17 @@ def _draw_devices(figure: Any, curves: list[_Curve], num_devices: int, bound: fl
     figures.add_legend(panels[0], [*handles, *line], labels, ncols=len(labels), **anchor)
 
 
+def _shown_devices(curves: list[_Curve], num_devices: int) -> list[int]:
+    """The devices to draw, in order: all, or the fullest ones where there are too many."""
+    highest = np.zeros(num_devices)
+    for curve in curves:
+        count = curve.schedule.num_devices
+        highest[:count] = np.maximum(highest[:count], curve.peaks)
+    return sorted(np.argsort(-highest, kind="stable")[:SHOWN_DEVICES].tolist())
+
+
 def _range(curves: list[_Curve], bound: float, unit: tuple[str, float]) -> tuple[float, float]:
-    """Limits of the memory axis: from 0 unless memory never falls below 70 % of the highest peak."""
+    """Limits of the memory axis: from 0, unless memory never falls below 70 % of the peak."""
     highest = max(bound, 1.0, *(float(curve.peaks.max()) for curve in curves))
     lowest = min(float(curve.timeline.usage.min()) for curve in curves)
     floor = lowest - 0.25 * (highest - lowest) if lowest > 0.7 * highest else 0.0
@@ -193,18 +207,18 @@ def _draw_bars(axes: Any, parts: list[tuple[str, int]], color: str) -> None:
 
 
 def _at_peak(graph: ComputationGraph, curve: _Curve) -> list[tuple[str, int]]:
-    """(label, bytes) of what adds up to the schedule's peak: kept, largest first, rest, workspace."""
+    """(label, bytes) of what adds up to the peak: persistent, largest first, rest, workspace."""
     device = curve.fullest
     live = np.array(curve.timeline.live_at_peak[device], np.int64)
     home = np.where(graph.producer < 0, device, curve.schedule.placement[graph.producer])
     kept = graph.persistent[live] & (home[live] == device)
-    parts = [_group("weights, kept", graph, live[kept])] if kept.any() else []
+    parts = [_group("persistent", graph, live[kept])] if kept.any() else []
     others = live[~kept]
     named = others[graph.size[others] > 0][:NAMED_TENSORS]
     parts += [(graph.tensor_label(tensor), int(graph.size[tensor])) for tensor in named.tolist()]
     rest = others[len(named) :]
     if graph.size[rest].sum() > 0:
-        parts.append(_group("smaller ones", graph, rest[graph.size[rest] > 0]))
+        parts.append(_group("others", graph, rest[graph.size[rest] > 0]))
     workspace = int(curve.peaks[device]) - int(graph.size[live].sum())
     return [*parts, ("workspace", workspace)] if workspace else parts
 

@@ -50,7 +50,7 @@ def plot_gantt(
     times = step_times(graph, schedule, platform, clock="parallel")
     end = float(times.finish.max(initial=0.0))
     unit, factor = unit_of(end, TIME_UNITS)
-    figure = figures.new_figure(10.5, 1.7 + 0.62 * schedule.num_devices)
+    figure = figures.new_figure(10.5, min(1.7 + 0.62 * schedule.num_devices, 40.0))
     axes = figure.subplots()
     figures.style_axes(axes, grid="x")
     scaled = StepTimes(times.start / factor, times.finish / factor)
@@ -58,8 +58,8 @@ def plot_gantt(
     handles |= _draw_transfers(axes, graph, schedule, scaled)
     axes.set_xlim(0, end / factor or 1.0)
     axes.set_ylim(schedule.num_devices - 0.4, -0.55)
-    names = [f"device {device}" for device in range(schedule.num_devices)]
-    axes.set_yticks(range(schedule.num_devices), names)
+    labelled = range(0, schedule.num_devices, 1 + schedule.num_devices // 100)
+    axes.set_yticks(labelled, [f"device {device}" for device in labelled])
     axes.set_xlabel(f"time [{unit}]")
     anchor = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.03), "handlelength": 1.0}
     figures.add_legend(axes, list(handles.values()), list(handles), **anchor)
@@ -110,9 +110,9 @@ def plot_improvement_histogram(
 ) -> None:
     """Draws how many graphs improve by how many percent (regal_transfer_learning, figure 4).
 
-    Green bars right of zero are graphs where the cost is lower, red bars left of zero those where it
-    is higher; ties (exactly 0) are omitted. ``bin_width`` in percent, by default a round number
-    that makes at most about 30 bars.
+    Green bars right of zero are graphs where the cost is lower, red bars left of zero those where
+    it is higher; ties (exactly 0) are omitted. ``bin_width`` in percent, by default a round
+    number that makes at most about 30 bars.
     """
     figures.check_suffix(path)
     values = np.asarray(improvements, float)
@@ -207,7 +207,7 @@ def _draw_boxes(axes: Any, start, finish, rows, color: str, outline: float) -> A
     low, high = rows
     corners = np.stack([start, low, start, high, finish, high, finish, low], axis=1)
     boxes = PolyCollection(
-        corners.reshape(-1, 4, 2), facecolor=color, edgecolor="white", linewidth=outline
+        list(corners.reshape(-1, 4, 2)), facecolor=color, edgecolor="white", linewidth=outline
     )
     return axes.add_collection(boxes)
 

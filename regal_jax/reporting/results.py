@@ -58,7 +58,7 @@ def append_results(
 ) -> None:
     """Adds rows in one write that is on disk when this returns; makes the file if there is none.
 
-    A torn last line is cut off first. Raises RegalError for a bad row, or a file with other columns.
+    A torn last line is cut off first. RegalError for a bad row, or a file with other columns.
     """
     path, columns = Path(path), (*COLUMNS, *extra_columns)
     data = _lines([_fields(row, columns) for row in rows])

@@ -1,6 +1,6 @@
 """What a comparison of methods reports: improvements, gaps, wins, and means with intervals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -54,11 +54,11 @@ def mean_interval(
     Raises:
       OptionError: without graphs, for a graph without values, or for a confidence out of range.
     """
-    if not values_by_graph or any(len(values) == 0 for values in values_by_graph.values()):
+    if not values_by_graph or any(np.size(values) == 0 for values in values_by_graph.values()):
         raise OptionError("a mean needs at least one graph, and at least one value for each")
     if not 0 < confidence < 1:
         raise OptionError(f"confidence must be between 0 and 1, got {confidence}")
-    per_graph = np.array([np.mean(values) for values in values_by_graph.values()])
+    per_graph = np.array([np.asarray(values, float).mean() for values in values_by_graph.values()])
     means = _bootstrap_means(per_graph, resamples, np.random.default_rng(seed))
     tail = 50.0 * (1.0 - confidence)
     low, high = np.percentile(means, [tail, 100.0 - tail])

@@ -42,7 +42,7 @@ def human_percent(value: float) -> str:
 def text_table(rows: Sequence[Row], columns: Sequence[str] | None = None) -> str:
     """Rows as aligned plain text under a ruled header; numbers to the right, no trailing newline.
 
-    ``columns`` chooses and orders; by default all, in order of appearance. Missing values are blank.
+    ``columns`` chooses and orders; by default all, as they appear. Missing values are blank.
     """
     columns, cells = _cells(rows, columns)
     right, widths = _alignment(rows, columns), _widths(columns, cells)

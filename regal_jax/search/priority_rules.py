@@ -26,14 +26,14 @@ def depth_first(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
     """The op that became ready last runs next, so a chain is followed to its end."""
     del seed
     stack: list[int] = []
-    return _run_ready(graph, stack, stack.append, stack.pop, reverse=True)
+    return _run_ready(graph, stack.append, stack.pop, reverse=True)
 
 
 def breadth_first(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
     """The op that became ready first runs next."""
     del seed
     queue: deque[int] = deque()
-    return _run_ready(graph, queue, queue.append, queue.popleft)
+    return _run_ready(graph, queue.append, queue.popleft)
 
 
 def random_order(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
@@ -42,7 +42,6 @@ def random_order(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
     heap: list[tuple[float, int]] = []
     return _run_ready(
         graph,
-        heap,
         lambda op: heapq.heappush(heap, (rng.random(), op)),
         lambda: heapq.heappop(heap)[1],
     )
@@ -84,7 +83,7 @@ def least_memory_first(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
         waiting.add(op)
         heapq.heappush(heap, (int(change[op]), op))
 
-    return _run_ready(graph, heap, push, pop)
+    return _run_ready(graph, push, pop)
 
 
 def single_device(graph: ComputationGraph) -> np.ndarray:
@@ -108,7 +107,9 @@ def whole_components(graph: ComputationGraph, weight: np.ndarray, num_devices: i
     return _to_lightest(heaviest, total, num_devices, len(total))[label]
 
 
-def contiguous(order: np.ndarray, weight: np.ndarray, shares: Sequence[float] | np.ndarray) -> np.ndarray:
+def contiguous(
+    order: np.ndarray, weight: np.ndarray, shares: Sequence[float] | np.ndarray
+) -> np.ndarray:
     """A pipeline: the order is cut where its running weight passes each share (0..1, rising)."""
     running = np.cumsum(weight[order])
     total = running[-1] if len(running) and running[-1] > 0 else 1.0
@@ -128,7 +129,7 @@ def connected_components(graph: ComputationGraph) -> np.ndarray:
 
 
 def op_weights(graph: ComputationGraph, objective: Objective) -> np.ndarray:
-    """float64[O]: what to balance: durations, or bytes of outputs and of inputs without producer."""
+    """float64[O]: what to balance: durations, or bytes of outputs and of unproduced inputs."""
     if objective == "makespan":
         return graph.duration
     outputs = _row_sums(graph.outputs, graph.size)
@@ -187,17 +188,17 @@ ORDERS: dict[str, Order] = {
 }
 
 
-def _run_ready(graph: ComputationGraph, ready, push, pop, *, reverse: bool = False) -> np.ndarray:
-    """Kahn's algorithm over a container of ready ops.
+def _run_ready(graph: ComputationGraph, push, pop, *, reverse: bool = False) -> np.ndarray:
+    """Kahn's algorithm over a container of ready ops, filled by ``push`` and emptied by ``pop``.
 
     Ops that become ready together are pushed by index, the lowest last if ``reverse`` (so that a
     stack yields it first).
     """
     successors = ragged_rows(graph.edges[:, 0], graph.edges[:, 2], graph.num_ops)
     missing = np.bincount(graph.edges[:, 2], minlength=graph.num_ops)
-    order = []
+    order: list[int] = []
     new = np.flatnonzero(missing == 0).tolist()
-    while new or ready:
+    while len(order) < graph.num_ops:
         for op in sorted(new, reverse=reverse):
             push(op)
         op = pop()

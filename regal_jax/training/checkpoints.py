@@ -27,7 +27,7 @@ def save_checkpoint(manager: ocp.CheckpointManager, step: int, state: Any) -> No
 
 
 def restore_latest(manager: ocp.CheckpointManager, state: Any) -> Any:
-    """The latest checkpoint, shaped and placed like ``state``; ``state`` itself if there is none."""
+    """The latest checkpoint, shaped and placed like ``state``; ``state`` if there is none."""
     step = manager.latest_step()
     if step is None:
         return state
@@ -49,7 +49,7 @@ def save_policy(
 
 
 def load_policy(path: str | os.PathLike) -> tuple[Any, RegalConfig, dict[str, Any]]:
-    """(params, configuration, about) of a file that ``save_policy`` wrote. RegalError if damaged."""
+    """(params, configuration, about) from ``save_policy``'s file. RegalError if it is damaged."""
     try:
         content = flax.serialization.msgpack_restore(Path(path).read_bytes())
         about = json.loads(content["header"])

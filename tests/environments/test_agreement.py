@@ -192,7 +192,7 @@ def test_pure_jax_equals_the_oracle(data, graph, num_devices):
 
 @pytest.mark.parametrize("objective", ["peak_memory", "makespan"])
 @settings(max_examples=200, deadline=None)
-@given(data=st.data(), graph=GRAPHS, num_devices=DEVICES, limited=st.booleans())
+@given(data=st.data(), graph=GRAPHS, num_devices=st.sampled_from([1, 3]), limited=st.booleans())
 def test_costs_of_both_backends_are_equal(objective, data, graph, num_devices, limited):
     """In jit on padded chromosomes, and outside on unpadded ones, with and without a capacity."""
     genes = data.draw(chromosomes(graph, num_devices))
@@ -241,9 +241,7 @@ def test_padding_changes_no_cost_and_unpads(data, graph, num_devices):
     )
     kernel = native_graph.native_graph(graph)
     plain = native.evaluate_batch(kernel, genes, num_devices=num_devices)
-    wide = native.evaluate_batch(
-        kernel, with_padding, num_devices=num_devices, op_capacity=MAX_OPS
-    )
+    wide = native.evaluate_batch(kernel, with_padding, num_devices=num_devices, op_capacity=MAX_OPS)
     np.testing.assert_array_equal(wide[0], plain[0])
 
 

@@ -1,0 +1,150 @@
+"""Evaluations a second: the compiled kernel against plain C++ and pure JAX, in one run.
+
+    python benchmarks/decode.py --data_dir FOLDER_WITH_graphs.jsonl.gz
+
+Columns: microseconds an evaluation (batch of 100, best of several) of the kernel on one core, and
+how many times slower its peers are. All results are compared for equality before they are timed.
+"""
+
+import argparse
+import ctypes
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import instances
+from regal_jax.environments import fitness, native, native_graph
+from regal_jax.environments.platform import Platform
+from regal_jax.environments.problem import PlacementProblem
+from regal_jax.graphs.computation_graph import ComputationGraph
+
+SOURCE = Path(__file__).with_name("plain_decode.cpp")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data_dir", help="folder with graphs.jsonl.gz; synthetic graphs without")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 500, 1000, 2000])
+    parser.add_argument("--num_devices", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=100)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--jax_largest", type=int, default=1200, help="ops; pure JAX up to here")
+    flags = parser.parse_args()
+    library = compiled_library()
+    graphs = instances.graphs_of_sizes(flags.data_dir, flags.sizes)
+    print(f"{instances.machine()}; batch {flags.batch}, {flags.num_devices} devices")
+    header = ["graph", "ops", "tensors", "kernel us", "C++ us", "C++ / kernel"]
+    header += ["in jit / kernel", "JAX / kernel", "speedup of all cores"]
+    rows = [measure(graph, library, flags) for graph in graphs]
+    instances.print_table(header, rows)
+
+
+def measure(graph: ComputationGraph, library, flags) -> list[object]:
+    num_devices = flags.num_devices
+    kernel = native_graph.native_graph(graph)
+    problem = PlacementProblem(graph, num_devices, backend="native")
+    rng = np.random.default_rng(0)
+    genes = rng.random((flags.batch, problem.num_genes), np.float32)
+
+    def one_core():
+        return native.evaluate_batch(kernel, genes, num_devices=num_devices, num_threads=1)[0]
+
+    def all_cores():
+        cores = native._num_threads()
+        return native.evaluate_batch(kernel, genes, num_devices=num_devices, num_threads=cores)[0]
+
+    peak = one_core()
+    contenders: dict[str, Callable] = {"kernel": one_core, "all": all_cores}
+    contenders["jit"] = jax.jit(problem.fitness).lower(genes).compile()
+    contenders["jit"] = _on_device(contenders["jit"], genes)
+    np.testing.assert_array_equal(contenders["jit"](), peak.max(axis=1).astype(np.float32))
+    if library is not None:
+        contenders["cpp"] = plain_decoder(library, graph, genes, num_devices)
+        np.testing.assert_array_equal(contenders["cpp"](), peak)
+    if graph.num_ops <= flags.jax_largest:
+        contenders["jax"] = pure_jax(graph, genes, num_devices, peak)
+    seconds = fastest(contenders, flags.repeats)
+    ratio = {name: value / seconds["kernel"] for name, value in seconds.items()}
+    microseconds = {name: value / flags.batch * 1e6 for name, value in seconds.items()}
+    return [
+        graph.name[:32],
+        graph.num_ops,
+        graph.num_tensors,
+        microseconds["kernel"],
+        microseconds.get("cpp", "-"),
+        ratio.get("cpp", "-"),
+        ratio["jit"],
+        ratio.get("jax", "-"),
+        1 / ratio["all"],
+    ]
+
+
+def fastest(contenders: dict[str, Callable], repeats: int) -> dict[str, float]:
+    """Seconds of the fastest call of each; calls alternate, so that all meet the same machine."""
+    best = dict.fromkeys(contenders, float("inf"))
+    for repeat in range(repeats):
+        for name, run in contenders.items():
+            if name == "jax" and repeat >= 3:
+                continue
+            start = time.perf_counter()
+            run()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def pure_jax(graph, genes, num_devices, peak) -> Callable:
+    """The vmapped pure-JAX cost; compared within float32 rounding of sums of bytes."""
+    problem = PlacementProblem(graph, num_devices, backend="jax")
+    model = fitness.cost_model("peak_memory", Platform(num_devices), problem.shape.ops, "jax")
+    costs = jax.jit(lambda graph, genes: fitness.costs(model, graph, genes))
+    operand, genes = problem.operand(), jax.device_put(genes)
+    np.testing.assert_allclose(costs(operand, genes), peak.max(axis=1), rtol=1e-3)
+    return lambda: jax.block_until_ready(costs(operand, genes))
+
+
+def _on_device(function, genes) -> Callable:
+    genes = jax.device_put(genes)
+    return lambda: jax.block_until_ready(function(genes))
+
+
+def compiled_library():
+    """plain_decode.cpp as a shared library, or None (with a message) where g++ is missing."""
+    if shutil.which("g++") is None:
+        print("g++ is not installed: the comparison with plain C++ is left out")
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "plain_decode.so"
+        command = ["g++", "-O3", "-march=native", "-shared", "-fPIC", SOURCE, "-o", target]
+        subprocess.run(command, check=True)
+        return ctypes.CDLL(str(target))
+
+
+def plain_decoder(library, graph, genes, num_devices) -> Callable:
+    """A call of the C++ decode; its arrays live as long as the closure."""
+    columns = [graph.producer, graph.size, graph.persistent, *graph.consumers]
+    columns += [*graph.inputs, *graph.outputs, graph.workspace, genes]
+    columns = [np.ascontiguousarray(column) for column in columns]
+    counts = [graph.num_ops, graph.num_tensors, num_devices]
+    peaks = np.empty((len(genes), num_devices), np.int64)
+    arguments = [ctypes.c_int64(count) for count in counts]
+    arguments += [ctypes.c_void_p(column.ctypes.data) for column in columns]
+    arguments += [ctypes.c_int64(len(genes)), ctypes.c_void_p(peaks.ctypes.data)]
+
+    def run(keep=columns):
+        library.plain_decode(*arguments)
+        return peaks
+
+    return run
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Plots: files that parse, for ordinary and odd input; what they show is looked at by people."""
+
+import builtins
+import os
+
+import numpy as np
+import pytest
+
+from regal_jax.errors import MissingDependencyError, OptionError, RegalError, ScheduleError
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.reporting import figures, memory_plot, plots
+from tests.reporting.cases import (
+    SLOW_LINKS,
+    hand_graph,
+    hand_schedule,
+    one_device_schedule,
+    random_schedule,
+)
+
+image = pytest.importorskip("PIL.Image")
+pytest.importorskip("matplotlib")
+
+
+def check_png(path):
+    """A readable picture that isn't blank, and nothing left beside it."""
+    with image.open(path) as picture:
+        assert picture.format == "PNG"
+        assert min(picture.size) > 200
+        assert len(picture.convert("RGB").getcolors(1 << 24)) > 20
+    assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "plot.png"
+
+
+def chain(num_ops):
+    """Ops in a chain, of 15 kinds."""
+    return ComputationGraph.create(
+        num_ops=num_ops,
+        producer=np.arange(num_ops),
+        size=np.arange(num_ops) % 97,
+        consumers=[[i + 1] for i in range(num_ops - 1)] + [[]],
+        op_kinds=tuple(f"kind{i % 15}" for i in range(num_ops)),
+    )
+
+
+def test_memory(path):
+    one_device = random_schedule(hand_graph(), 0, 1)
+    schedules = {"_default $x$": one_device, "ours": hand_schedule(), "third": hand_schedule()}
+    plots.plot_memory(hand_graph(), schedules, path)
+    check_png(path)
+
+
+def test_memory_of_one_schedule_and_of_an_empty_graph(path):
+    plots.plot_memory(hand_graph(), {"ours": hand_schedule()}, path, title="t", lower_bound=5)
+    check_png(path)
+    empty = ComputationGraph.create(num_ops=1, producer=[], size=[], consumers=[])
+    plots.plot_memory(empty, {"a": random_schedule(empty, 0, 2)}, path)
+    check_png(path)
+
+
+def test_many_devices(path):
+    graph = chain(30)
+    schedule = random_schedule(graph, 0, 200)
+    curves = memory_plot._curves(graph, {"x": schedule})
+    devices = memory_plot._shown_devices(curves, 200)
+    assert len(devices) == memory_plot.SHOWN_DEVICES
+    assert curves[0].fullest in devices
+    plots.plot_gantt(graph, schedule, path)
+    check_png(path)
+
+
+def test_what_fills_memory_adds_up_to_the_peak():
+    for seed in range(5):
+        graph = chain(40).replace(workspace=np.arange(40))
+        schedule = random_schedule(graph, seed, 2)
+        (curve,) = memory_plot._curves(graph, {"x": schedule})
+        assert sum(size for _, size in memory_plot._at_peak(graph, curve)) == schedule.cost
+    (curve,) = memory_plot._curves(hand_graph(), {"x": hand_schedule()})
+    expected = [("persistent (1)", 100), ("a:1", 40), ("b:2", 8), ("workspace", 5)]
+    assert memory_plot._at_peak(hand_graph(), curve) == expected
+
+
+def test_the_title_says_the_change():
+    graph = hand_graph()
+    schedules = {"before": one_device_schedule(), "after": hand_schedule()}
+    title = memory_plot._title(graph, memory_plot._curves(graph, schedules))
+    assert title == "hand: peak memory 156 B → 153 B (−1.9 %)"
+
+
+@pytest.mark.parametrize("num_ops", [1, 3000])
+def test_gantt(path, num_ops):
+    graph = chain(num_ops)
+    plots.plot_gantt(graph, random_schedule(graph, 0, 2, "makespan"), path, SLOW_LINKS)
+    check_png(path)
+
+
+def test_few_kinds_are_shown_and_the_rest_are_other():
+    shown, shown_as = plots._shown_kinds(chain(32))
+    assert shown == [f"kind{i}" for i in (0, 1, 10, 11, 12, 13, 14, 2, 3)] + [plots.OTHER]
+    assert shown_as[4] == plots.OTHER
+    assert shown_as[15] == "kind0"
+
+
+@pytest.mark.parametrize("objective", [None, "peak_memory", "makespan"])
+def test_history(path, objective):
+    curves = {"a": [(100, 9e6), (300, 7e6)], "b": ((100, 8e6),), "none": []}
+    plots.plot_history(curves, path, objective=objective)
+    check_png(path)
+
+
+@pytest.mark.parametrize("values", [[0.0], [5.0], [-5.0], [0, 1, 1, 54.3, -17.9]])
+def test_improvement_histogram(path, values):
+    plots.plot_improvement_histogram(values, path)
+    check_png(path)
+
+
+def test_histogram_bins_end_at_zero():
+    axes = figures.new_figure(2, 2).subplots()
+    bars = plots._draw_bars(axes, np.array([-0.1, -5.0, -5.1]), 5.0, "red")
+    assert [bar.get_height() for bar in bars] == [2, 1]
+    assert [bar.get_x() + bar.get_width() / 2 for bar in bars] == pytest.approx([-2.5, -7.5])
+    assert [plots._round_up(v) for v in (0, 0.3, 1, 1.1, 23)] == [1, 0.5, 1, 2, 50]
+
+
+def test_evaluation_limits(path):
+    point = {"mean": 1.5, "low": 1, "high": "2"}
+    rows = [{"method": m, "evaluations": e, **point} for m in "ab" for e in (5000, "500")]
+    plots.plot_evaluation_limits(rows, path)
+    check_png(path)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF"), ("PNG", b"\x89PNG")]
+)
+def test_the_suffix_chooses_the_format(tmp_path, suffix, start):
+    path = tmp_path / f"plot.{suffix}"
+    plots.plot_memory(hand_graph(), {"ours": hand_schedule()}, path)
+    assert path.read_bytes().startswith(start)
+
+
+def draw_all(path):
+    """Every plot as a function without arguments."""
+    graph, schedule = hand_graph(), hand_schedule()
+    point = {"method": "a", "evaluations": 5, "mean": 1, "low": 1, "high": 2}
+    return [
+        lambda: plots.plot_memory(graph, {"ours": schedule}, path),
+        lambda: plots.plot_gantt(graph, schedule, path),
+        lambda: plots.plot_history({"a": [(1, 2.0)]}, path),
+        lambda: plots.plot_improvement_histogram([1.0], path),
+        lambda: plots.plot_evaluation_limits([point], path),
+    ]
+
+
+def test_unknown_suffixes_and_places(tmp_path):
+    for draw in draw_all(tmp_path / "plot.bmp"):
+        with pytest.raises(OptionError, match=r"must end in \.png, \.svg, \.pdf"):
+            draw()
+    for draw in draw_all(tmp_path / "none" / "plot.svg"):
+        with pytest.raises(RegalError, match="can't write there"):
+            draw()
+
+
+def test_nothing_to_draw(path):
+    for draw in (
+        lambda: plots.plot_memory(hand_graph(), {}, path),
+        lambda: plots.plot_history({"a": []}, path),
+        lambda: plots.plot_improvement_histogram([], path),
+        lambda: plots.plot_improvement_histogram([np.inf], path),
+        lambda: plots.plot_evaluation_limits([], path),
+    ):
+        with pytest.raises(OptionError):
+            draw()
+    broken = hand_schedule().replace(steps=hand_schedule().steps[:-1])
+    with pytest.raises(ScheduleError):
+        plots.plot_memory(hand_graph(), {"x": broken}, path)
+
+
+def test_without_matplotlib_the_remedy_is_named(path, monkeypatch):
+    real = builtins.__import__
+
+    def missing(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    for draw in draw_all(path):
+        with pytest.raises(MissingDependencyError, match=r"regal_jax\[plot\]"):
+            draw()
+
+
+def test_text_from_outside_is_made_safe():
+    assert figures.plain("a$b$\n") == r"a\$b\$?"
+    assert figures.plain("_hidden") == " _hidden"
+    assert figures.plain("abcdefghijkl", 7) == "ab…ijkl"

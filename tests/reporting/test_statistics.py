@@ -1,0 +1,62 @@
+"""Statistics against values worked out by hand."""
+
+import numpy as np
+import pytest
+
+from regal_jax.errors import OptionError
+from regal_jax.reporting import statistics
+
+
+def test_improvement_and_gap_by_hand():
+    assert statistics.improvement_percent(75, 100) == 25
+    assert statistics.improvement_percent([120, 100], 100).tolist() == [-20, 0]
+    assert statistics.gap_percent([100, 150], [100, 120]).tolist() == [0, 25]
+
+
+def test_a_reference_of_zero():
+    assert statistics.improvement_percent([0, 5], 0).tolist() == [0, -np.inf]
+    assert statistics.gap_percent([0, 5], 0).tolist() == [0, np.inf]
+
+
+def test_seeds_are_averaged_within_a_graph_first():
+    interval = statistics.mean_interval({"a": [0, 0, 0, 0], "b": [10, 20]})
+    assert interval.mean == 7.5
+    assert (interval.low, interval.high) == (0, 15)
+
+
+def test_interval_is_reproducible_and_close_to_the_normal_one():
+    values = np.random.default_rng(1).normal(5, 2, 400)
+    by_graph = {str(i): [value] for i, value in enumerate(values)}
+    interval = statistics.mean_interval(by_graph)
+    assert interval == statistics.mean_interval(by_graph)
+    assert interval != statistics.mean_interval(by_graph, seed=1)
+    half = 1.96 * values.std() / 20
+    np.testing.assert_allclose(interval, values.mean() + np.array([0, -half, half]), atol=0.03)
+    narrow = statistics.mean_interval(by_graph, confidence=0.5)
+    assert interval.low < narrow.low < narrow.mean < narrow.high < interval.high
+
+
+def test_one_graph_has_an_interval_of_no_width():
+    assert statistics.mean_interval({"a": [1, 2]}) == (1.5, 1.5, 1.5)
+
+
+def test_shares_and_geometric_mean_by_hand():
+    assert statistics.win_or_tie_share([1, 2, 3, 4], [1, 3, 2, 5]) == 0.75
+    assert statistics.geometric_mean([1, 4, 16]) == pytest.approx(4)
+    assert statistics.geometric_mean([0, 5]) == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: statistics.mean_interval({}),
+        lambda: statistics.mean_interval({"a": []}),
+        lambda: statistics.mean_interval({"a": [1]}, confidence=95),
+        lambda: statistics.win_or_tie_share([], []),
+        lambda: statistics.geometric_mean([]),
+        lambda: statistics.geometric_mean([-1]),
+    ],
+)
+def test_nothing_to_summarise_is_an_option_error(call):
+    with pytest.raises(OptionError):
+        call()

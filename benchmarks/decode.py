@@ -10,18 +10,15 @@ import argparse
 import ctypes
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import instances
 import jax
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from benchmarks import instances
 from regal_jax.environments import fitness, native, native_graph
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.problem import PlacementProblem

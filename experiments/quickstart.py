@@ -11,7 +11,7 @@ from pathlib import Path
 from absl import app, flags
 
 import regal_jax as rj
-from regal_jax import methods
+from regal_jax import compilation_cache, methods
 from regal_jax.datasets import example_models
 from regal_jax.errors import MissingDependencyError, RegalError
 from regal_jax.reporting import plots, progress, tables, traces
@@ -55,6 +55,7 @@ def main(_) -> None:
 
 
 def run() -> None:
+    compilation_cache.enable()
     try:
         app.run(main)
     except RegalError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from absl import app, flags
 
-from regal_jax import evaluation
+from regal_jax import compilation_cache, evaluation
 from regal_jax import flags as config_flags
 from regal_jax.datasets import corpora
 from regal_jax.errors import RegalError
@@ -76,6 +76,7 @@ def main(_) -> None:
 
 
 def run() -> None:
+    compilation_cache.enable()
     try:
         app.run(main)
     except RegalError as error:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import get_args
 
-from regal_jax import api, methods
+from regal_jax import api, compilation_cache, methods
 from regal_jax.environments import feasibility, lower_bounds
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Objective, load_schedule, save_schedule
@@ -21,6 +21,7 @@ USAGE_ERROR = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status. Bad input is one line on stderr, no traceback."""
     options = _parser().parse_args(arguments)
+    compilation_cache.enable()
     try:
         options.run(options)
     except RegalError as error:

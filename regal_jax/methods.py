@@ -119,34 +119,45 @@ def run_random_search(problem: PlacementProblem, budget: Budget) -> Found:
 
 def run_regal(problem: PlacementProblem, budget: Budget) -> Found:
     """REGAL as published: 400 evaluations for features, the rest steered by the policy."""
-    return _regal(problem, budget, warm_start=None)
+    return _regal(problem, budget)
 
 
 def run_auto(problem: PlacementProblem, budget: Budget) -> Found:
-    """For users: cheap schedules first, then REGAL (or BRKGA where no policy fits) from the best.
+    """For users: cheap schedules, then REGAL on half of what is left of the budget (where a policy
+    fits the problem), then block moves from the best schedule so far with the rest.
 
-    Never worse than any of the cheap schedules, since the search keeps them.
+    Never worse than any of the cheap schedules.
     """
-    candidates = cheap_schedules(problem, budget.seed)
-    chromosomes = np.stack([problem.encode(schedule) for schedule in candidates])
-    costs = np.asarray(problem.fitness(chromosomes))
-    spent = len(costs)
-    ranking = np.argsort(costs, kind="stable")
-    start = Found(chromosomes[ranking[0]], spent, ((spent, float(costs[ranking[0]])),))
-    budget.on_progress(*start.history[-1])
-    left = budget._replace(
-        evaluations=budget.evaluations - spent,
-        on_progress=lambda evaluations, cost: budget.on_progress(spent + evaluations, cost),
-    )
-    if left.evaluations < BRKGAConfig().population or problem.graph.num_ops == 0:
-        return start
-    warm_start = chromosomes[ranking[: BRKGAConfig().elites]]
-    half = left._replace(evaluations=left.evaluations // 2)
+    start = _cheapest(problem, budget)
+    half = (budget.evaluations - start.evaluations) // 2
     try:
-        found = _regal(problem, half, warm_start=warm_start)
+        found = _best_of(start, _regal(problem, _rest(budget, start)._replace(evaluations=half)))
     except OptionError:
         found = start
-    return _climb(problem, budget, _best_of(start, found) if found is not start else start)
+    return _climb(problem, budget, found)
+
+
+def _cheapest(problem: PlacementProblem, budget: Budget) -> Found:
+    """The best of the cheap schedules, at one evaluation each; as many as the budget allows."""
+    if budget.evaluations < 1:
+        raise OptionError(f"evaluations must be at least 1, got {budget.evaluations}")
+    candidates = cheap_schedules(problem, budget.seed)[: budget.evaluations]
+    chromosomes = np.stack([problem.encode(schedule) for schedule in candidates])
+    costs = np.asarray(problem.fitness(chromosomes))
+    best = int(costs.argmin())
+    found = Found(chromosomes[best], len(costs), ((len(costs), float(costs[best])),))
+    budget.on_progress(*found.history[-1])
+    return found
+
+
+def _rest(budget: Budget, spent: Found) -> Budget:
+    """What a search leaves of a budget, reporting progress on top of it."""
+    return budget._replace(
+        evaluations=budget.evaluations - spent.evaluations,
+        on_progress=lambda done, cost: budget.on_progress(
+            spent.evaluations + done, min(cost, spent.history[-1][1])
+        ),
+    )
 
 
 def _climb(problem: PlacementProblem, budget: Budget, start: Found) -> Found:
@@ -294,7 +305,7 @@ def _padded(problem: PlacementProblem) -> PlacementProblem:
     )
 
 
-def _regal(problem: PlacementProblem, budget: Budget, warm_start: np.ndarray | None) -> Found:
+def _regal(problem: PlacementProblem, budget: Budget) -> Found:
     params, config = load_policy(problem, budget.policy)
     first = config.feature_evaluations
     least = first + BRKGAConfig().population
@@ -312,17 +323,8 @@ def _regal(problem: PlacementProblem, budget: Budget, warm_start: np.ndarray | N
     start = _found(problem, padded, best, first, np.asarray(history))
     budget.on_progress(first, float(cost))
     actions = _actions(params, inputs, config)
-    found = _evolve(
-        problem,
-        budget._replace(
-            evaluations=budget.evaluations - first,
-            on_progress=lambda done, cost: budget.on_progress(first + done, cost),
-        ),
-        search_key,
-        warm_start=warm_start,
-        learned=(actions, inputs.pinned, inputs.producer, config),
-    )
-    return _best_of(start, found)
+    learned = (actions, inputs.pinned, inputs.producer, config)
+    return _best_of(start, _evolve(problem, _rest(budget, start), search_key, learned=learned))
 
 
 def load_policy(problem: PlacementProblem, path: str | Path | None) -> tuple[Any, RegalConfig]:
@@ -354,23 +356,18 @@ def _actions(params, inputs, config: RegalConfig):
     return config.policy.mode(params, inputs)
 
 
-def _evolve(
-    problem: PlacementProblem, budget: Budget, key, *, warm_start=None, learned=None
-) -> Found:
+def _evolve(problem: PlacementProblem, budget: Budget, key, *, learned=None) -> Found:
     """BRKGA in a few calls of jitted parts, with progress between them."""
     config = BRKGAConfig()
     brkga.check_config(config, budget.evaluations)
     padded = _padded(problem)
     shape = (padded.shape.ops, padded.shape.tensors)
-    if warm_start is not None:
-        sizes = (problem.graph.num_ops, problem.graph.num_tensors)
-        warm_start = random_keys.pad(warm_start, sizes, shape, problem.num_devices)
     part = {"model": padded.cost_model(), "num_tensors": shape[1]}
     part["regal"] = None if learned is None else learned[3]
     operands = (padded.operand(), None if learned is None else learned[:3])
     generations, remainder = divmod(budget.evaluations - config.population, config.newcomers)
     init_key, evolve_key, last_key = jax.random.split(key, 3)
-    state, history = _init(init_key, operands, warm_start, generations=generations, **part)
+    state, history = _init(init_key, operands, generations=generations, **part)
     for first in range(0, generations, _CHUNK):
         last = min(first + _CHUNK, generations)
         state, history = _advance(evolve_key, state, history, first, last, operands, **part)
@@ -404,9 +401,9 @@ _STATIC = ("model", "num_tensors", "regal")
 
 
 @functools.partial(jax.jit, static_argnames=(*_STATIC, "generations"))
-def _init(key, operands, warm_start, *, generations, **part):
+def _init(key, operands, *, generations, **part):
     cost, mutants, _ = _parts(operands, **part)
-    state = brkga.init(key, cost, mutants, warm_start=warm_start, config=BRKGAConfig())
+    state = brkga.init(key, cost, mutants, config=BRKGAConfig())
     return state, jnp.full(generations + 1, jnp.min(state.costs))
 
 

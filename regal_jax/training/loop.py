@@ -41,6 +41,7 @@ def train(
     directory: str | os.PathLike,
     validate_every: int = 1000,
     about: dict[str, Any] | None = None,
+    initial_policy: Any = None,
     on_step: Callable[[int, dict[str, float]], None] = lambda step, metrics: None,
 ) -> tuple[Any, float]:
     """Trains a policy; an interrupted run continues to the same parameters.
@@ -51,6 +52,7 @@ def train(
       directory: gets ``checkpoints/``, ``metrics.csv`` and ``best.policy`` (of best validation).
       validate_every: steps between validations, which are also when checkpoints are written.
       about: goes into the policy file.
+      initial_policy: policy parameters to start from, fresh ones by default.
       on_step: called with (step, metrics) after each step.
 
     Returns:
@@ -69,6 +71,8 @@ def train(
     )
     init_key, train_key = jax.random.split(jax.random.key(config.seed))
     state = init_state(init_key, buckets[0].examples.take(np.array(0)).inputs, regal, config)
+    if initial_policy is not None:
+        state = state.replace(params={**state.params, "policy": initial_policy})
     state = jax.device_put(state, NamedSharding(mesh, P()))
     best = {"improvement": jnp.float32(-np.inf), "policy": state.params["policy"]}
     best = jax.device_put(best, NamedSharding(mesh, P()))

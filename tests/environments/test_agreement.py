@@ -191,7 +191,7 @@ def test_pure_jax_equals_the_oracle(data, graph, num_devices):
 
 
 @pytest.mark.parametrize("objective", ["peak_memory", "makespan"])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data(), graph=GRAPHS, num_devices=st.sampled_from([1, 3]), limited=st.booleans())
 def test_costs_of_both_backends_are_equal(objective, data, graph, num_devices, limited):
     """In jit on padded chromosomes, and outside on unpadded ones, with and without a capacity."""
@@ -300,7 +300,7 @@ def test_exhaustive_search_bounds_every_decoded_cost(data, graph, num_devices):
             assert decoded.start.tolist() == start
 
 
-@pytest.mark.parametrize("num_devices", [1, 2, 4])
+@pytest.mark.parametrize("num_devices", [1, 4])
 def test_agreement_on_a_microbatched_graph(num_devices):
     """About 150 ops: reaches what the small graphs can't (long queues, many copies)."""
     rng = np.random.default_rng(num_devices)

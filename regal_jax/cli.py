@@ -5,28 +5,31 @@ import sys
 from collections.abc import Sequence
 from typing import get_args
 
+import numpy as np
+
 from regal_jax import api, compilation_cache, methods
 from regal_jax.environments import feasibility, lower_bounds
 from regal_jax.environments.platform import Platform
-from regal_jax.environments.schedule import Objective, load_schedule, save_schedule
-from regal_jax.errors import RegalError
+from regal_jax.environments.schedule import Objective, Schedule, load_schedule, save_schedule
+from regal_jax.errors import InfeasibleError, OptionError, RegalError
 from regal_jax.graphs import files, precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.importers.any_file import import_graph
-from regal_jax.reporting import progress, tables
+from regal_jax.reporting import figures, progress, tables
 
 USAGE_ERROR = 2
+INFEASIBLE = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status. Bad input is one line on stderr, no traceback."""
-    options = _parser().parse_args(arguments)
-    compilation_cache.enable()
     try:
+        options = _parser().parse_args(arguments)
+        compilation_cache.enable()
         options.run(options)
     except RegalError as error:
         print(f"regal-jax: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return USAGE_ERROR
+        return INFEASIBLE if isinstance(error, InfeasibleError) else USAGE_ERROR
     except BrokenPipeError:
         sys.stderr.close()
         return 1
@@ -40,6 +43,11 @@ def schedule(options: argparse.Namespace) -> None:
     """Searches for a schedule, prints what it saves, writes what was asked for."""
     graph = import_graph(options.graph)
     platform = _platform(options)
+    outputs = [path for path in (options.output, options.trace, options.plot) if path]
+    for path in outputs:
+        files.check_writable(path)
+    if options.plot:
+        figures.check_suffix(options.plot)
     with progress.search_progress(options.method, options.evaluations) as on_progress:
         best = api.optimize(
             graph,
@@ -64,8 +72,9 @@ def schedule(options: argparse.Namespace) -> None:
     if options.plot:
         _plot(graph, simple, best, options.plot, platform)
     print(tables.comparison({f"best simple order ({simple.method})": simple, best.method: best}))
-    for path in filter(None, (options.output, options.trace, options.plot)):
+    for path in outputs:
         print(f"wrote {path}")
+    _check_feasible(best, platform)
 
 
 def import_(options: argparse.Namespace) -> None:
@@ -114,6 +123,17 @@ def info(options: argparse.Namespace) -> None:
     print("\n".join(f"{key:<{width}}  {value}" for key, value in rows.items()))
 
 
+def _check_feasible(best: Schedule, platform: Platform) -> None:
+    """Raises InfeasibleError for a schedule beyond the memory capacity."""
+    excess = np.array(best.peak_memory) - platform.capacities()
+    if np.any(excess > 0):
+        device = int(np.argmax(excess))
+        raise InfeasibleError(
+            f"no schedule within --memory_capacity was found: device {device} of the best one"
+            f" needs {best.peak_memory[device]} bytes, {int(excess[device])} too many"
+        )
+
+
 def _plot(graph: ComputationGraph, simple, best, path: str, platform: Platform) -> None:
     from regal_jax.reporting import plots
 
@@ -127,8 +147,15 @@ def _platform(options: argparse.Namespace) -> Platform:
     return Platform(options.num_devices, options.memory_capacity, options.latency, options.per_byte)
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, like all others."""
+
+    def error(self, message: str):
+        raise OptionError(f"{message} (see {self.prog} --help)")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="regal-jax", description=__doc__, allow_abbrev=False)
+    parser = _Parser(prog="regal-jax", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     graph_help = "a .json, .jsonl, .onnx or .pbtxt file"
 

@@ -23,6 +23,10 @@ class ScheduleError(RegalError):
     """A schedule that is not a valid execution of its graph, or a malformed schedule file."""
 
 
+class InfeasibleError(RegalError):
+    """No schedule within the memory capacity was found; the command line exits with status 3."""
+
+
 class ImporterError(RegalError):
     """A source (JAX function, ONNX model, cost graph) that can't be turned into a graph."""
 

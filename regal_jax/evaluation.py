@@ -13,6 +13,8 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting import results, statistics
 
 EXTRA_COLUMNS = ("setting", "ops", "evaluations")
+LAST_METRIC = "lower_bound"
+"""Written last: a search without it was cut off while it was written, and is run again."""
 
 
 class Run(NamedTuple):
@@ -69,7 +71,7 @@ def compare(
       on_progress: called with (searches done, searches in all).
     """
     rows = results.read_results(path, missing_ok=True)
-    done = results.done_keys(rows, columns=("setting", "graph", "method", "seed"))
+    done = results.done_keys(rows, [LAST_METRIC], ("setting", "graph", "method", "seed"))
     todo = [
         (seed, setting, graph, run)
         for seed in range(seeds)
@@ -96,21 +98,18 @@ def _rows(graph, run: Run, seed, setting, objective, num_devices, policy) -> lis
         seed=seed,
         policy=policy,
     )
-    metrics = {
-        "cost": schedule.cost,
-        "seconds": schedule.seconds,
-        "lower_bound": schedule.lower_bound,
-    }
-    for limit in run.limits:
-        metrics[f"cost@{limit}"] = _cost_after(schedule.history, limit)
+    after = {f"cost@{limit}": _cost_after(schedule.history, limit) for limit in run.limits}
+    metrics = {name: cost for name, cost in after.items() if np.isfinite(cost)}
+    metrics |= {"cost": schedule.cost, "seconds": schedule.seconds}
+    metrics[LAST_METRIC] = schedule.lower_bound
     common = {"setting": setting, "graph": graph.name, "ops": str(graph.num_ops)}
     common |= {"method": run.label, "seed": seed, "evaluations": str(run.evaluations)}
     return [common | {"metric": name, "value": value} for name, value in metrics.items()]
 
 
 def _cost_after(history, limit: int) -> float:
-    """Best cost of a history once ``limit`` evaluations are spent; NaN if none was that early."""
-    return min((cost for spent, cost in history if spent <= limit), default=float("nan"))
+    """Best cost of a history once ``limit`` evaluations are spent; infinite before the first."""
+    return min((cost for spent, cost in history if spent <= limit), default=float("inf"))
 
 
 def costs_by_graph(rows: Sequence[dict], setting: str, metric: str = "cost") -> dict:

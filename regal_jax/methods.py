@@ -128,13 +128,21 @@ def run_auto(problem: PlacementProblem, budget: Budget) -> Found:
 
     Never worse than any of the cheap schedules.
     """
+    if budget.policy is not None:
+        load_policy(problem, budget.policy)  # one that was asked for must fit
     start = _cheapest(problem, budget)
     half = (budget.evaluations - start.evaluations) // 2
     try:
         found = _best_of(start, _regal(problem, _rest(budget, start)._replace(evaluations=half)))
     except OptionError:
         found = start
-    return _climb(problem, budget, found)
+    return _exactly_better(problem, start, _climb(problem, budget, found))
+
+
+def _exactly_better(problem: PlacementProblem, start: Found, found: Found) -> Found:
+    """``found``, unless it is worse by what float32 rounds away: then with ``start``'s schedule."""
+    costs = np.asarray(problem.fitness(np.stack([start.chromosome, found.chromosome])))
+    return found if costs[1] <= costs[0] else found._replace(chromosome=start.chromosome)
 
 
 def _cheapest(problem: PlacementProblem, budget: Budget) -> Found:
@@ -183,7 +191,8 @@ def _climb(problem: PlacementProblem, budget: Budget, start: Found) -> Found:
         np.asarray(random_keys.join(state.genes))[None], sizes, shape, problem.num_devices
     )[0]
     spent = start.evaluations + _NEIGHBOURS * np.arange(1, rounds + 1)
-    points = tuple(zip(spent.tolist(), np.asarray(history).tolist(), strict=True))
+    costs = np.minimum(np.asarray(history, float), start.history[-1][1])
+    points = tuple(zip(spent.tolist(), costs.tolist(), strict=True))
     return Found(own, int(spent[-1]), start.history + points)
 
 
@@ -250,8 +259,8 @@ def cheap_schedules(problem: PlacementProblem, seed: int) -> list[Schedule]:
     graph, num_devices = problem.graph, problem.num_devices
     weight = priority_rules.op_weights(graph, problem.objective).astype(float)
     schedules: dict[tuple[bytes, bytes], Schedule] = {}
-    for name in ("program_order", "depth_first", "breadth_first", "lpmf"):
-        order = priority_rules.ORDERS[name](graph, seed)
+    for rule in priority_rules.ORDERS.values():
+        order = rule(graph, seed)
         for placement in _cheap_placements(graph, order, weight, num_devices):
             for eager in (False, True):
                 schedule = priority_rules.build_schedule(

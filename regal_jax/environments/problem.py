@@ -144,13 +144,14 @@ class PlacementProblem:
         return fitness.operand(self.graph, exact_shape(self.graph), self.backend)
 
     def _extended(self, chromosomes):
-        """Chromosomes of an empty graph (no ops or tensors) get the one padding op or tensor."""
+        """Chromosomes of a graph without ops or without tensors get the genes of the padding one."""
         shape = exact_shape(self.graph)
-        sizes = (self.graph.num_ops, self.graph.num_tensors)
-        if sizes == (shape.ops, shape.tensors):
+        if self.graph.num_ops and self.graph.num_tensors:
             return chromosomes
         count = random_keys.num_genes(shape.ops, shape.tensors, self.num_devices)
-        return jax.numpy.zeros((len(chromosomes), count), jax.numpy.float32)
+        if not self.graph.num_ops:
+            return jax.numpy.zeros((len(chromosomes), count), jax.numpy.float32)
+        return jax.numpy.pad(chromosomes, ((0, 0), (0, count - self.num_genes)))
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if len(shape) != 2 or shape[1] != self.num_genes:

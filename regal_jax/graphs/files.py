@@ -139,11 +139,7 @@ def write_atomically(path: str | os.PathLike, write: Callable[[IO[bytes]], Any])
     The old file stays whole if anything fails. Raises RegalError when the place can't be written.
     """
     path = Path(path)
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise RegalError(f"{path}: can't write there: {reason}") from None
+    handle, temporary = _temporary_beside(path)
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
@@ -154,6 +150,16 @@ def write_atomically(path: str | os.PathLike, write: Callable[[IO[bytes]], Any])
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
+
+
+def check_writable(path: str | os.PathLike) -> None:
+    """Raises RegalError where ``write_atomically`` would; for before a long search."""
+    path = Path(path)
+    if path.is_dir():
+        raise RegalError(f"{path}: can't write there: is a directory")
+    handle, temporary = _temporary_beside(path)
+    os.close(handle)
+    os.unlink(temporary)
 
 
 @contextlib.contextmanager
@@ -177,6 +183,15 @@ def _located(where: str, text: str) -> ComputationGraph:
     document = parse_json(where, text)
     with located(where):
         return graph_from_json(document)
+
+
+def _temporary_beside(path: Path) -> tuple[int, str]:
+    """(open handle, name) of a new file in the folder of ``path``."""
+    try:
+        return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise RegalError(f"{path}: can't write there: {reason}") from None
 
 
 def _umask() -> int:
@@ -230,6 +245,7 @@ def _unknown_keys(document: dict, ops: dict, tensors: dict) -> dict[str, dict[st
 
 __all__ = [
     "FORMAT",
+    "check_writable",
     "graph_from_json",
     "graph_to_json",
     "load_graph",

@@ -100,6 +100,28 @@ def schedule_summary(
     return rows
 
 
+def comparison(schedules: Mapping[str, Schedule]) -> str:
+    """Schedules side by side as an aligned text table, a row each; "saved" is against the first.
+
+    Costs are those the schedules hold. Memory per device is shown for at most four devices.
+    """
+    first = next(iter(schedules.values()))
+    return text_table([_compared(label, s, first.cost) for label, s in schedules.items()])
+
+
+def _compared(label: str, schedule: Schedule, before: float) -> dict[str, str]:
+    row = {"schedule": label}
+    if len(schedule.peak_memory) <= 4:
+        row |= {f"device {d}": human_bytes(peak) for d, peak in enumerate(schedule.peak_memory)}
+    goal = "makespan" if schedule.objective == "makespan" else "fullest device"
+    row[goal] = _human(goal, schedule.cost)
+    row["saved"] = human_percent(float(statistics.improvement_percent(schedule.cost, before)))
+    if schedule.lower_bound is not None:
+        gap = statistics.gap_percent(schedule.cost, schedule.lower_bound)
+        row["over lower bound"] = human_percent(float(gap))
+    return row | {"evaluations": str(schedule.evaluations), "seconds": f"{schedule.seconds:.2f}"}
+
+
 def _quantities(graph: ComputationGraph, schedule: Schedule) -> dict[str, float]:
     peak = feasibility.memory_timeline(graph, schedule).usage.max(axis=0).tolist()
     devices = {f"device {device}": value for device, value in enumerate(peak)}

@@ -56,7 +56,7 @@ def least_memory_first(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
     del seed
     change = _memory_growth(graph)
     readers = graph.consumers.lengths().copy()
-    frees = (graph.producer >= 0) & ~graph.persistent
+    frees = ~graph.persistent
     heap: list[tuple[int, int]] = []
     done = np.zeros(graph.num_ops, bool)
 
@@ -212,10 +212,10 @@ def _run_ready(graph: ComputationGraph, push, pop, *, reverse: bool = False) -> 
 
 
 def _memory_growth(graph: ComputationGraph) -> np.ndarray:
-    """int64[O], bytes: outputs that stay, less produced inputs that only this op reads."""
+    """int64[O], bytes: outputs that stay, less inputs that only this op reads."""
     readers = graph.consumers.lengths()
     stays = (readers > 0) | graph.persistent
-    sole = (readers == 1) & (graph.producer >= 0) & ~graph.persistent
+    sole = (readers == 1) & ~graph.persistent
     growth = _row_sums(graph.outputs, np.where(stays, graph.size, 0))
     return growth - _row_sums(graph.inputs, np.where(sole, graph.size, 0))
 

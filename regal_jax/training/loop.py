@@ -72,7 +72,8 @@ def train(
     init_key, train_key = jax.random.split(jax.random.key(config.seed))
     state = init_state(init_key, buckets[0].examples.take(np.array(0)).inputs, regal, config)
     if initial_policy is not None:
-        state = state.replace(params={**state.params, "policy": initial_policy})
+        params = {**state.params, "policy": initial_policy}
+        state = TrainState(params=params, optimizer=state.optimizer, step=state.step)
     state = jax.device_put(state, NamedSharding(mesh, P()))
     best = {"improvement": jnp.float32(-np.inf), "policy": state.params["policy"]}
     best = jax.device_put(best, NamedSharding(mesh, P()))
@@ -98,9 +99,10 @@ def train(
                         regal,
                         about={**(about or {}), **facts},
                     )
-                checkpoints.save_checkpoint(manager, step + 1, (state, best))
             values = {name: float(value) for name, value in metrics.items()}
-            log.write(step + 1, values)
+            log.write(step + 1, values)  # before the checkpoint: a resumed run has all rows
+            if "validation_improvement" in metrics:
+                checkpoints.save_checkpoint(manager, step + 1, (state, best))
             on_step(step + 1, values)
     return best["policy"], float(best["improvement"])
 

@@ -8,7 +8,7 @@ from Flax through its jaxpr, schedules it, prints what was saved and, with matpl
 
 from pathlib import Path
 
-from absl import app, flags
+from absl import app, flags, logging
 
 import regal_jax as rj
 from regal_jax import compilation_cache, methods
@@ -55,6 +55,7 @@ def main(_) -> None:
 
 
 def run() -> None:
+    logging.set_verbosity(logging.WARNING)
     compilation_cache.enable()
     try:
         app.run(main)

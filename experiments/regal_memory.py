@@ -8,7 +8,7 @@ graphs are synthetic (REGAL's recipe). Results are rows of a CSV; an interrupted
 
 from pathlib import Path
 
-from absl import app, flags
+from absl import app, flags, logging
 
 from regal_jax import compilation_cache, evaluation
 from regal_jax import flags as config_flags
@@ -25,7 +25,7 @@ _POLICY = flags.DEFINE_string("policy", None, "Policy file to load; trains one i
 _INITIAL_POLICY = flags.DEFINE_string("initial_policy", None, "Policy file to train on from.")
 _COPIES = flags.DEFINE_integer("copies", 3, "Training graphs with other sizes, of each graph.")
 _TRAIN_OPS = flags.DEFINE_integer("train_ops", 300, "Largest training graph, in ops.")
-_TEST_OPS = flags.DEFINE_integer("test_ops", 100_000, "Largest test graph, in ops.")
+_TEST_OPS = flags.DEFINE_integer("test_ops", 100_000, "Largest test graph in ops, after splitting.")
 _TEST_GRAPHS = flags.DEFINE_integer("test_graphs", 1000, "Most test graphs.")
 _MICROBATCHES = flags.DEFINE_list("microbatches", ["1", "4"], "Splits of the test graphs.")
 _VALIDATE_EVERY = flags.DEFINE_integer("validate_every", 500, "Steps between validations.")
@@ -78,6 +78,7 @@ def main(_) -> None:
 
 
 def run() -> None:
+    logging.set_verbosity(logging.WARNING)
     compilation_cache.enable()
     try:
         app.run(main)

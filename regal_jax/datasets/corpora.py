@@ -50,8 +50,8 @@ def test_settings(
 ) -> dict[str, list[ComputationGraph]]:
     """Test graphs, unseen in training, by setting: whole ("as traced") and in k microbatches.
 
-    Sizes are multiplied by U(0.5, 1.5) as in REGAL A.1. Graphs of more than ``max_ops`` ops before
-    splitting are left out; of the rest at most ``max_graphs``, evenly over sizes.
+    Sizes are multiplied by U(0.5, 1.5) as in REGAL A.1. At most ``max_graphs`` graphs, evenly over
+    sizes; in each setting those of more than ``max_ops`` ops after splitting are left out.
     """
     if data_dir is None:
         graphs = synthetic_graphs("test", max_graphs)
@@ -60,10 +60,10 @@ def test_settings(
         graphs = model_zoo.variants(
             zoo, copies=1, num_microbatches=1, max_ops=max_ops, seed=_SEEDS["test"]
         )
-    graphs = _evenly([graph for graph in graphs if graph.num_ops <= max_ops], max_graphs)
+    graphs = _evenly(graphs, max_graphs)
     return {
         "as traced" if k == 1 else f"{k} microbatches": [
-            transforms.microbatches(graph, k) for graph in graphs
+            transforms.microbatches(graph, k) for graph in graphs if k * graph.num_ops <= max_ops
         ]
         for k in microbatches
     }

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from regal_jax.environments import native, native_call, native_graph, random_keys
+from regal_jax.environments import native, native_call, native_graph, native_kernel, random_keys
 from regal_jax.environments.list_scheduler import list_schedule
 from regal_jax.environments.makespan import makespan
 from regal_jax.environments.peak_memory import peak_memory
@@ -104,7 +104,7 @@ def exact_costs(model: CostModel, packed: np.ndarray, chromosomes: np.ndarray) -
         capacities = np.array(model.capacities)
         cost_model = (model.with_makespan, float(model.latency), float(model.per_byte))
         for row in range(len(cost)):
-            cost[row] = native.penalised(graph, cost[row], peak[row], capacities, cost_model)
+            cost[row] = native_kernel.penalised(graph, cost[row], peak[row], capacities, cost_model)
     return cost
 
 
@@ -205,8 +205,8 @@ def _jax_statistics(model: CostModel, graph: GraphArrays, chromosome: jax.Array)
 
 
 def _penalised(model: CostModel, cost, peak, serial) -> jax.Array:
-    """As ``native.penalised``, with a given ceiling for makespans."""
+    """As ``native_kernel.penalised``, with a given ceiling for makespans."""
     capacities = model.capacities or ()
     excess = jnp.sum(jnp.maximum(peak - jnp.asarray(capacities), 0.0))
     ceiling = serial if model.with_makespan else max(capacities)
-    return jnp.where(excess > 0, ceiling * native.ABOVE + excess, cost)
+    return jnp.where(excess > 0, ceiling * native_kernel.ABOVE + excess, cost)

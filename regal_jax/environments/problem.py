@@ -144,7 +144,7 @@ class PlacementProblem:
         return fitness.operand(self.graph, exact_shape(self.graph), self.backend)
 
     def _extended(self, chromosomes):
-        """Chromosomes of a graph without ops or without tensors get the genes of the padding one."""
+        """Chromosomes of a graph without ops or tensors get a padding one's genes."""
         shape = exact_shape(self.graph)
         if self.graph.num_ops and self.graph.num_tensors:
             return chromosomes

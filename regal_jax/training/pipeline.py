@@ -29,7 +29,8 @@ def train_regal(
 ) -> Path:
     """Trains a REGAL policy and returns the file of the best one on the validation graphs.
 
-    Arguments as in ``loop.train``; ``initial_policy`` is a policy file. Raises OptionError if there is nothing to learn from.
+    Arguments as in ``loop.train``; ``initial_policy`` is a policy file. Raises OptionError if there
+    is nothing to learn from.
     """
     if not graphs or not validation:
         raise OptionError("no training or validation graphs are small enough (see --train_ops)")

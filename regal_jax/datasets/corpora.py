@@ -16,8 +16,8 @@ _SEEDS = {"train": 0, "valid": 1_000_000, "test": 2_000_000}
 
 def training_graphs(data_dir: DataDir, copies: int, max_ops: int) -> list[ComputationGraph]:
     """Real graphs of the training families, whole and in 2 and 4 microbatches (the last twice as
-    often), each in ``copies`` sizes; and ten synthetic graphs a copy."""
-    graphs = synthetic_graphs("train", 10 * copies if data_dir else 100 * copies)
+    often), each in ``copies`` sizes; and thirty synthetic graphs a copy."""
+    graphs = synthetic_graphs("train", 30 * copies if data_dir else 100 * copies)
     if data_dir is None:
         return graphs
     zoo = model_zoo.load_model_zoo(data_dir, "train")

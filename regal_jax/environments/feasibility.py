@@ -14,7 +14,7 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 
 
 class Cost(NamedTuple):
-    """What a schedule costs, exactly (DESIGN section 3).
+    """What a schedule costs, exactly (BUILD_NOTES.md, section 3).
 
     Attributes:
       peak_memory: int64[D], bytes.

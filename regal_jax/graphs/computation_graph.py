@@ -41,7 +41,7 @@ def ragged_rows(rows: np.ndarray, values: np.ndarray, num_rows: int) -> RaggedRo
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class ComputationGraph:
-    """A validated, immutable computation graph in columns (DESIGN: sections 3 and 5).
+    """A validated, immutable computation graph in columns (BUILD_NOTES.md, sections 3 and 5).
 
     O ops, T tensors, E (tensor, consumer) pairs. Make one with ``ComputationGraph.create`` or an
     importer; the constructor takes exact columns and validates them.

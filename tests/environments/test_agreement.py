@@ -64,7 +64,7 @@ def chromosomes(draw, graph: ComputationGraph, num_devices: int) -> np.ndarray:
 
 
 def step_index(graph, step, num_devices):
-    """A step of the oracle as the index of DESIGN section 4."""
+    """A step of the oracle as the index of BUILD_NOTES section 4."""
     if step[0] == "op":
         return step[1]
     return graph.num_ops + step[1] * num_devices + step[2]

@@ -21,7 +21,7 @@ def schedule(placement, steps, num_devices=2):
     )
 
 
-# Ops 0 forward, 1 loss, 2 gradient, 3 update of the weights in place (DESIGN 3.3).
+# Ops 0 forward, 1 loss, 2 gradient, 3 update of the weights in place (BUILD_NOTES 3.3).
 # Tensors: 0 weights (100, persistent), 1 batch (30), 2 activation (20), 3 loss (4, persistent),
 # 4 gradient (100), 5 new weights (0), 6 and 7: controls (0) from the readers to the writer.
 TRAIN_STEP = ComputationGraph.create(

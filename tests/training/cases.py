@@ -2,10 +2,16 @@
 
 import functools
 
+import chex
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.regal import RegalConfig
 from regal_jax.training.examples import Bucket, prepare_examples
-from regal_jax.training.regal import TrainingConfig
+from regal_jax.training.regal import TrainingConfig, init_state, train_step
 from tests.policies.cases import random_graph
 
 REGAL = RegalConfig(size=4, rounds=2, feature_evaluations=100)
@@ -23,3 +29,31 @@ def buckets() -> tuple[Bucket, ...]:
         small_graphs(), objective="makespan", regal=REGAL, evaluations=200, seed=0
     )
     return tuple(found)
+
+
+@functools.cache
+def jitted_step(config: TrainingConfig, num_devices: int):
+    """(a jitted ``train_step`` that fails if it is traced again, its mesh)."""
+    mesh = Mesh(np.array(jax.devices()[:num_devices]), ("graphs",))
+
+    @chex.assert_max_traces(n=1)
+    def step(key, state, batch, *, model):
+        return train_step(key, state, batch, model=model, regal=REGAL, config=config, mesh=mesh)
+
+    return jax.jit(step, static_argnames="model"), mesh
+
+
+def run_steps(count: int, config: TrainingConfig = CONFIG, *, num_devices: int = 1):
+    """(state after so many steps on random batches, the reward at each)."""
+    step, mesh = jitted_step(config, num_devices)
+    bucket = buckets()[0]
+    example = bucket.examples.take(np.array(0)).inputs
+    state = init_state(jax.random.key(0), example, REGAL, config)
+    state = jax.device_put(state, NamedSharding(mesh, P()))
+    rewards = []
+    for index in range(count):
+        rows = np.random.default_rng(index).integers(3, size=config.batch_size)
+        batch = jax.device_put(bucket.examples.take(rows), NamedSharding(mesh, P("graphs")))
+        state, metrics = step(jax.random.key(index), state, batch, model=bucket.model)
+        rewards.append(float(metrics["reward"]))
+    return state, rewards

@@ -1,0 +1,170 @@
+"""The training loop: it resumes to the same result, and keeps the best policy."""
+
+import csv
+import dataclasses
+
+import chex
+import jax
+import numpy as np
+import pytest
+
+from regal_jax.errors import OptionError, RegalError
+from regal_jax.policies.regal import RegalConfig
+from regal_jax.training import checkpoints, loop
+from tests.policies.cases import chain, inputs_of
+from tests.training.cases import CONFIG, REGAL, buckets
+
+VALIDATE_EVERY = 2
+
+
+def run(directory, *, stop_after=None, config=CONFIG):
+    def on_step(step, metrics):
+        if step == stop_after:
+            raise KeyboardInterrupt
+
+    return loop.train(
+        buckets(),
+        buckets(),
+        regal=REGAL,
+        config=config,
+        directory=directory,
+        validate_every=VALIDATE_EVERY,
+        about={"objective": "makespan"},
+        on_step=on_step,
+    )
+
+
+def rows(directory):
+    """metrics.csv without the seconds."""
+    with (directory / "metrics.csv").open(newline="") as file:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """(directory, result) of a run that nothing interrupted."""
+    directory = tmp_path_factory.mktemp("whole")
+    return directory, run(directory)
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def resumed(request, tmp_path_factory):
+    """The same of a run stopped right after a checkpoint (2 steps), or one step later."""
+    directory = tmp_path_factory.mktemp("resumed")
+    with pytest.raises(KeyboardInterrupt):
+        run(directory, stop_after=request.param)
+    assert len(rows(directory)) == request.param
+    return directory, run(directory)
+
+
+def test_a_resumed_run_ends_bit_for_bit_where_it_would_have(whole, resumed):
+    (params, improvement), (again, same) = whole[1], resumed[1]
+    chex.assert_trees_all_equal(params, again)
+    assert improvement == same
+    with (
+        checkpoints.checkpoint_manager(whole[0] / "checkpoints") as one,
+        checkpoints.checkpoint_manager(resumed[0] / "checkpoints") as other,
+    ):
+        assert one.latest_step() == other.latest_step() == CONFIG.steps
+        chex.assert_trees_all_equal(one.restore(CONFIG.steps), other.restore(CONFIG.steps))
+
+
+def test_a_resumed_run_logs_the_same_rows(whole, resumed):
+    assert rows(whole[0]) == rows(resumed[0])
+
+
+def test_the_log_has_a_row_a_step_and_validations(whole):
+    found = rows(whole[0])
+    assert [int(row["step"]) for row in found] == [1, 2, 3, 4, 5]
+    validated = [row["step"] for row in found if row["validation_improvement"]]
+    assert validated == ["2", "4", "5"]
+
+
+def test_a_finished_run_is_not_run_again(whole):
+    before = rows(whole[0])
+    params, improvement = run(whole[0], stop_after=1)
+    chex.assert_trees_all_equal(params, whole[1][0])
+    assert improvement == whole[1][1]
+    assert rows(whole[0]) == before
+
+
+def test_best_policy_is_the_one_of_best_validation(whole):
+    directory, (params, improvement) = whole
+    saved, config, about = checkpoints.load_policy(directory / "best.policy")
+    assert config == REGAL
+    chex.assert_trees_all_equal(saved, jax.device_get(params))
+    found = rows(directory)
+    validations = {
+        int(row["step"]): float(row["validation_improvement"])
+        for row in found
+        if row["validation_improvement"]
+    }
+    assert improvement == max(validations.values())
+    assert about == {
+        "objective": "makespan",
+        "steps": max(validations, key=lambda step: (validations[step], -step)),
+        "validation_improvement": improvement,
+    }
+    again = loop.validate(params, buckets(), regal=REGAL, config=CONFIG)
+    np.testing.assert_allclose(again, improvement, rtol=1e-5)
+
+
+def test_batches_are_a_function_of_seed_and_step():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("graphs",))
+    batches = [
+        loop._batch(buckets(), dataclasses.replace(CONFIG, seed=seed), step, mesh)[1].reference
+        for seed, step in [(0, 3), (0, 3), (1, 3), (0, 4), (0, 5), (0, 6)]
+    ]
+    assert batches[0].tolist() == batches[1].tolist()
+    assert len({tuple(batch.tolist()) for batch in batches}) > 1
+    assert batches[0].shape == (CONFIG.batch_size,)
+
+
+def test_a_batch_that_the_devices_cannot_share_is_an_error(tmp_path, monkeypatch):
+    device = jax.devices()[0]
+    monkeypatch.setattr(loop.jax, "devices", lambda: [device] * 3)
+    with pytest.raises(OptionError, match=r"batch_size \(2\) must be a multiple of the 3 devices"):
+        run(tmp_path)
+
+
+def new_policy():
+    config = RegalConfig(size=4, rounds=2, levels=3, elite_bias=True, feature_set="extended")
+    return config.policy.init(jax.random.key(0), inputs_of(chain(2))), config
+
+
+def test_policy_files_keep_parameters_and_configuration(tmp_path):
+    params, config = new_policy()
+    path = tmp_path / "p.policy"
+    checkpoints.save_policy(path, params, config, about={"objective": "makespan", "steps": 7})
+    again, same, about = checkpoints.load_policy(path)
+    assert same == config
+    assert about == {"objective": "makespan", "steps": 7}
+    chex.assert_trees_all_equal(again, jax.device_get(params))
+    assert [file.name for file in tmp_path.iterdir()] == ["p.policy"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: b"not a policy\nat all",
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:-1],
+        lambda data: data.replace(b'"levels"', b'"lovels"'),
+        lambda data: data.replace(b'{"config"', b'["config"'),
+        lambda data: bytes(len(data)),
+    ],
+)
+def test_damaged_policy_files_are_one_line(tmp_path, damage):
+    params, config = new_policy()
+    path = tmp_path / "p.policy"
+    checkpoints.save_policy(path, params, config, about={})
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(RegalError, match=r"p\.policy: not a policy file") as caught:
+        checkpoints.load_policy(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_policy_file(tmp_path):
+    with pytest.raises(RegalError, match="no such file"):
+        checkpoints.load_policy(tmp_path / "none.policy")

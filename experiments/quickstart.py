@@ -1,4 +1,4 @@
-"""The main job on a real model: a Transformer's train step on two devices, with less peak memory.
+"""The main job on a real model: a Transformer train step on two devices, with less peak memory.
 
   python experiments/quickstart.py
 

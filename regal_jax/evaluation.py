@@ -101,7 +101,7 @@ def _rows(graph, run: Run, seed, setting, objective, num_devices, policy) -> lis
     after = {f"cost@{limit}": _cost_after(schedule.history, limit) for limit in run.limits}
     metrics = {name: cost for name, cost in after.items() if np.isfinite(cost)}
     metrics |= {"cost": schedule.cost, "seconds": schedule.seconds}
-    metrics[LAST_METRIC] = schedule.lower_bound
+    metrics[LAST_METRIC] = float(schedule.lower_bound or 0.0)
     common = {"setting": setting, "graph": graph.name, "ops": str(graph.num_ops)}
     common |= {"method": run.label, "seed": seed, "evaluations": str(run.evaluations)}
     return [common | {"metric": name, "value": value} for name, value in metrics.items()]

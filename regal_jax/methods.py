@@ -253,8 +253,8 @@ def best_simple_schedule(
 def cheap_schedules(problem: PlacementProblem, seed: int) -> list[Schedule]:
     """Simple orders times simple placements, without repeats.
 
-    Placements: one device, greedily balanced, whole components, and cuts of the order into as many
-    parts as devices at several balances.
+    Placements: one device, greedily balanced, whole components, and pipelines: cuts of the
+    order, or of the ops by distance to the nearest end, into as many parts as devices.
     """
     graph, num_devices = problem.graph, problem.num_devices
     weight = priority_rules.op_weights(graph, problem.objective).astype(float)
@@ -282,8 +282,9 @@ def _cheap_placements(graph, order, weight, num_devices: int) -> list[np.ndarray
         placements.append(priority_rules.greedily_balanced(graph, order, weight, num_devices))
         placements.append(priority_rules.whole_components(graph, weight, num_devices))
         even = np.arange(1, num_devices) / num_devices
-        for power in (0.4, 0.6, 0.8, 1.0, 1.25, 1.7, 2.5):
-            placements.append(priority_rules.contiguous(order, weight, even**power))
+        for sequence in (order, priority_rules.nearest_end_first(graph)):
+            for power in (0.5, 0.75, 1.0, 1.4, 2.0):
+                placements.append(priority_rules.contiguous(sequence, weight, even**power))
     return placements
 
 

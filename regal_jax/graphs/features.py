@@ -7,7 +7,7 @@ import numpy as np
 
 from regal_jax.graphs.batching import GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows
-from regal_jax.graphs.precedence import levels
+from regal_jax.graphs.precedence import levels, levels_to_sinks
 
 FeatureSet = Literal["paper", "extended"]
 
@@ -106,12 +106,8 @@ def _logarithmic(values: np.ndarray, largest: float) -> np.ndarray:
 def _relative_levels(graph: ComputationGraph) -> np.ndarray:
     """float[O, 2]: longest path from a source, and to a sink, in ops over the graph's depth."""
     from_source = levels(graph)
-    to_sink = np.zeros(graph.num_ops)
-    order = np.argsort(-from_source[graph.edges[:, 0]], kind="stable")
-    for producer, _, consumer in graph.edges[order].tolist():
-        to_sink[producer] = max(to_sink[producer], to_sink[consumer] + 1)
     depth = max(float(from_source.max(initial=0)), 1.0)
-    return np.stack([from_source, to_sink], axis=1) / depth
+    return np.stack([from_source, levels_to_sinks(graph)], axis=1) / depth
 
 
 def _pad(values: np.ndarray, length: int, fill: float) -> np.ndarray:

@@ -28,6 +28,13 @@ def levels(graph: ComputationGraph) -> np.ndarray:
     return _longest_before(_pairs_in_topological_order(graph), ones).astype(np.int32)
 
 
+def levels_to_sinks(graph: ComputationGraph) -> np.ndarray:
+    """int32[O]: ops on the longest path from each op to a sink, itself left out (sinks: 0)."""
+    reverse = _pairs_in_topological_order(graph)[::-1, ::-1]
+    ones = np.ones(graph.num_ops)
+    return _longest_before(np.ascontiguousarray(reverse), ones).astype(np.int32)
+
+
 def top_levels(graph: ComputationGraph) -> np.ndarray:
     """float64[O]: the longest path of durations before each op, its own left out, microseconds.
 

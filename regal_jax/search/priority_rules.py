@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from regal_jax.environments.schedule import Objective, Schedule
+from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
 
 Order = Callable[[ComputationGraph, int], np.ndarray]
@@ -116,6 +117,16 @@ def contiguous(
     placement = np.zeros(len(order), np.int32)
     placement[order] = np.searchsorted(np.asarray(shares), running / total, side="left")
     return placement
+
+
+def nearest_end_first(graph: ComputationGraph) -> np.ndarray:
+    """Ops by their distance to the nearest end of the graph, source or sink; not a valid sequence.
+
+    A train step runs its layers forth and back, so ops of one layer stand together: cut into
+    contiguous parts, this is a pipeline that keeps a layer's activations on one device.
+    """
+    fold = np.minimum(precedence.levels(graph), precedence.levels_to_sinks(graph))
+    return np.argsort(fold, kind="stable").astype(np.int32)
 
 
 def connected_components(graph: ComputationGraph) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The graph itself: defaults, derived rows, equality, and every rejection of BUILD_NOTES section 5."""
+"""The graph itself: defaults, derived rows, equality, and every rejection of the format."""
 
 import networkx as nx
 import numpy as np

@@ -1,4 +1,4 @@
-"""What a schedule costs, from BUILD_NOTES sections 3 and 4 alone: plain Python, slow, meant to be read.
+"""What a schedule costs, from BUILD_NOTES sections 3 and 4 alone: plain Python, to be read.
 
 Shares no code with ``regal_jax.environments``. Steps are tuples: ``("op", i)`` or
 ``("transfer", t, d)``.

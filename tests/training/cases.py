@@ -19,12 +19,12 @@ CONFIG = TrainingConfig(evaluations=200, batch_size=2, samples=2, steps=5, learn
 
 
 def small_graphs() -> list[ComputationGraph]:
-    return [random_graph(seed, 6) for seed in range(3)]
+    return [random_graph(seed, 20) for seed in range(3)]
 
 
 @functools.cache
 def buckets() -> tuple[Bucket, ...]:
-    """One bucket of three graphs of 6 ops, for the makespan."""
+    """One bucket of three graphs of 20 ops, for the makespan."""
     found = prepare_examples(
         small_graphs(), objective="makespan", regal=REGAL, evaluations=200, seed=0
     )

@@ -47,13 +47,13 @@ def whole(tmp_path_factory):
     return directory, run(directory)
 
 
-@pytest.fixture(scope="module", params=[2, 3])
-def resumed(request, tmp_path_factory):
-    """The same of a run stopped right after a checkpoint (2 steps), or one step later."""
+@pytest.fixture(scope="module")
+def resumed(tmp_path_factory):
+    """The same of a run stopped one step after a checkpoint."""
     directory = tmp_path_factory.mktemp("resumed")
     with pytest.raises(KeyboardInterrupt):
-        run(directory, stop_after=request.param)
-    assert len(rows(directory)) == request.param
+        run(directory, stop_after=3)
+    assert len(rows(directory)) == 3
     return directory, run(directory)
 
 

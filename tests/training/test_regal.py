@@ -143,7 +143,7 @@ def test_a_step_moves_the_policy_by_at_most_the_learning_rate():
         np.abs(np.asarray(a) - np.asarray(b)).max()
         for a, b in zip(jax.tree.leaves(state.params), jax.tree.leaves(moved.params), strict=True)
     ]
-    np.testing.assert_allclose(max(changes), CONFIG.learning_rate, rtol=1e-3)
+    np.testing.assert_allclose(max(changes), CONFIG.learning_rate, rtol=1e-2)
 
 
 def test_training_finds_the_better_distributions(monkeypatch):

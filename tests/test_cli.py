@@ -1,0 +1,301 @@
+"""The command line in-process: what it writes, and one line on stderr for bad input."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+import regal_jax as rj
+from regal_jax import api, cli
+from tests.policies.cases import random_graph
+
+PBTXT = Path(__file__).parent / "graphs/importers/data/regal_example.pbtxt"
+FAST = ["--method=random_search", "--evaluations=20"]
+
+
+@pytest.fixture(autouse=True)
+def no_compilation_cache(monkeypatch):
+    monkeypatch.setattr(cli.compilation_cache, "enable", lambda: None)
+
+
+@pytest.fixture
+def graph_file(tmp_path):
+    path = tmp_path / "graph.json"
+    rj.save_graph(random_graph(0), path)
+    return str(path)
+
+
+def run(*arguments):
+    return cli.main([str(argument) for argument in arguments])
+
+
+def assert_one_line(capsys, status=2):
+    """stdout empty, one line on stderr; returns it."""
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1, captured.err
+    assert captured.err.startswith("regal-jax: error: ")
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+def test_schedule_writes_what_it_is_asked_for(graph_file, tmp_path, capsys):
+    output, trace, plot = (tmp_path / name for name in ("s.json", "t.json", "p.png"))
+    assert run("schedule", graph_file, *FAST, f"--output={output}", f"--trace={trace}") == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert "random_search" in printed.out
+    assert f"wrote {output}\nwrote {trace}\n" in printed.out
+    schedule = rj.load_schedule(output)
+    rj.evaluate(rj.load_graph(graph_file), schedule)
+    assert schedule.evaluations == 20
+    assert json.loads(trace.read_text())
+    pytest.importorskip("matplotlib")
+    for objective in ("makespan", "peak_memory"):
+        arguments = (*FAST, f"--plot={plot}", f"--objective={objective}")
+        assert run("schedule", graph_file, *arguments) == 0
+        assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_options_reach_the_search(graph_file, monkeypatch, capsys):
+    seen = {}
+
+    def optimize(graph, **options):
+        seen.update(options)
+        return api_optimize(graph, **options)
+
+    api_optimize = api.optimize
+    monkeypatch.setattr(cli.api, "optimize", optimize)
+    options = {
+        "objective": "makespan",
+        "num_devices": 3,
+        "method": "random_search",
+        "evaluations": 7,
+        "seed": 5,
+        "memory_capacity": 100_000,
+        "latency": 1.5,
+        "per_byte": 0.25,
+        "policy": None,
+    }
+    flags = [f"--{key}={value}" for key, value in options.items() if value is not None]
+    assert run("schedule", graph_file, *flags) == 0
+    del seen["on_progress"]
+    assert seen == options
+
+
+def test_the_comparison_by_hand(tmp_path, capsys):
+    """One op of 1024 bytes of input and 512 of output: nothing to save."""
+    graph = rj.ComputationGraph.create(
+        num_ops=1, producer=[-1, 0], size=[1024, 512], consumers=[[0], []]
+    )
+    rj.save_graph(graph, tmp_path / "g.json")
+    assert run("schedule", tmp_path / "g.json", *FAST) == 0
+    header, _, simple, best = capsys.readouterr().out.splitlines()
+    assert (
+        header.split()
+        == (
+            "schedule device 0 device 1 fullest device saved over lower bound evaluations seconds"
+        ).split()
+    )
+    for line, method in ((simple, "best simple order (program_order)"), (best, "random_search")):
+        assert line.startswith(method)
+        assert "1.50 KiB" in line
+        assert "0.0 %" in line
+    assert best.split()[-2] == "20"
+
+
+def test_import_and_info(tmp_path, capsys):
+    output = tmp_path / "graph.json"
+    assert run("import", PBTXT, f"--output={output}") == 0
+    graph = rj.load_graph(output)
+    assert f"{graph.num_ops} ops, {graph.num_tensors} tensors" in capsys.readouterr().out
+    assert graph == rj.import_graph(PBTXT)
+    for source in (PBTXT, output):
+        assert run("info", source, "--num_devices=3") == 0
+        out = capsys.readouterr().out
+        assert "makespan at least, 3 devices" in out
+        assert f"ops {graph.num_ops}" in " ".join(out.split())
+
+
+def test_schedule_of_other_sources(tmp_path, capsys):
+    assert run("schedule", PBTXT, *FAST) == 0
+    onnx = pytest.importorskip("onnx")
+    data = Path(onnx.__file__).parent / "backend/test/data"
+    model = min(data.rglob("light_*.onnx"), key=lambda path: path.stat().st_size)
+    for command in (("info", model), ("schedule", model, "--method=lpmf")):
+        assert run(*command) == 0
+    assert "lpmf" in capsys.readouterr().out
+
+
+def test_check_accepts_what_schedule_wrote(graph_file, tmp_path, capsys):
+    output = tmp_path / "s.json"
+    flags = ["--objective=makespan", "--latency=2"]
+    assert run("schedule", graph_file, *FAST, *flags, f"--output={output}") == 0
+    capsys.readouterr()
+    assert run("check", graph_file, output, "--latency=2") == 0
+    assert capsys.readouterr().out.startswith("valid: peak memory [")
+
+
+def swap_steps(document):
+    document["steps"].reverse()
+
+
+def drop_step(document):
+    document["steps"].pop()
+
+
+def claim_less(document):
+    document["peak_memory"][0] -= 1
+
+
+def move_op(document):
+    document["placement"][0] ^= 1
+
+
+@pytest.mark.parametrize("tamper", [swap_steps, drop_step, claim_less, move_op])
+def test_check_rejects_a_tampered_schedule(graph_file, tmp_path, capsys, tamper):
+    output = tmp_path / "s.json"
+    run("schedule", graph_file, *FAST, f"--output={output}")
+    document = json.loads(output.read_text())
+    tamper(document)
+    output.write_text(json.dumps(document))
+    capsys.readouterr()
+    assert run("check", graph_file, output) == 2
+    assert_one_line(capsys)
+
+
+def test_check_holds_a_schedule_to_the_capacity(graph_file, tmp_path, capsys):
+    output = tmp_path / "s.json"
+    run("schedule", graph_file, *FAST, f"--output={output}")
+    capsys.readouterr()
+    assert run("check", graph_file, output, "--memory_capacity=1") == 2
+    assert "its capacity is 1" in assert_one_line(capsys)
+
+
+def bad_files(folder):
+    good = json.dumps(rj.graphs.files.graph_to_json(random_graph(0)))
+    cycle = {
+        "format": "regal-graph/1",
+        "ops": {"duration": [1, 1]},
+        "tensors": {"producer": [0, 1], "size": [1, 1], "consumers": [[1], [0]]},
+    }
+    contents = {
+        "malformed.json": good[:-5].encode(),
+        "list.json": b"[]",
+        "binary.json": bytes(range(256)),
+        "empty.json": b"",
+        "cycle.json": json.dumps(cycle).encode(),
+        "format.json": good.replace("graph/1", "graph/9").encode(),
+        "two.jsonl": f"{good}\n{good}\n".encode(),
+        "truncated.jsonl.gz": gzip.compress(good.encode())[:-20],
+        "plain.jsonl.gz": good.encode(),
+        "garbage.onnx": bytes(range(256)) * 4,
+        "text.onnx": b"hello",
+        "garbage.pbtxt": b"node { name: 'a' id: }",
+        "unknown.xyz": good.encode(),
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    (folder / "folder.json").mkdir()
+    return [*contents, "folder.json", "missing.json", "missing.onnx", "missing.pbtxt"]
+
+
+@pytest.mark.parametrize("command", ["schedule", "info", "import", "check"])
+def test_bad_graph_files_are_one_line(tmp_path, capsys, command):
+    pytest.importorskip("onnx")
+    extra = {"import": [f"--output={tmp_path / 'out.json'}"], "check": [tmp_path / "s.json"]}
+    for name in bad_files(tmp_path):
+        assert run(command, tmp_path / name, *extra.get(command, [])) == 2, name
+        assert name in assert_one_line(capsys), name
+    assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--num_devices=0"], "num_devices"),
+        (["--method=brkga", "--evaluations=10"], "at least the population"),
+        (["--evaluations=0"], "at least 1"),
+        (["--method=magic"], "'magic' is unknown"),
+        (["--method=dp"], "not in this version"),
+        (["--objective=energy"], "invalid choice"),
+        (["--seed=-1"], "seed"),
+        (["--seed=x"], "invalid int"),
+        (["--nonsense"], "unrecognized"),
+        (["--memory_capacity=-5"], "memory_capacity"),
+        (["--latency=nan"], "latency"),
+        (["--plot=p.xyz"], "must end in"),
+        (["--method=regal", "--policy=none.policy"], "none.policy: no such file"),
+    ],
+)
+def test_bad_options_are_one_line(graph_file, tmp_path, capsys, monkeypatch, flags, message):
+    monkeypatch.chdir(tmp_path)
+    assert run("schedule", graph_file, *flags) == 2
+    assert message in assert_one_line(capsys)
+
+
+def test_no_command_is_one_line(capsys):
+    assert run() == 2
+    assert "COMMAND" in assert_one_line(capsys)
+
+
+@pytest.mark.parametrize("flag", ["--output", "--trace", "--plot"])
+def test_unwritable_outputs_are_found_before_the_search(
+    graph_file, tmp_path, capsys, monkeypatch, flag
+):
+    monkeypatch.setattr(cli.api, "optimize", lambda *_, **__: pytest.fail("searched"))
+    (tmp_path / "folder.png").mkdir()
+    for place in ("missing/x.png", "folder.png", "graph.json/x.png"):
+        assert run("schedule", graph_file, f"{flag}={tmp_path / place}") == 2
+        assert "can't write there" in assert_one_line(capsys)
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["folder.png", "graph.json"]
+
+
+def test_a_failed_search_writes_nothing(graph_file, tmp_path, capsys):
+    output = tmp_path / "s.json"
+    output.write_text("old")
+    assert run("schedule", graph_file, "--method=magic", f"--output={output}") == 2
+    assert output.read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_an_infeasible_schedule_is_written_and_exits_with_3(tmp_path, capsys):
+    graph = rj.ComputationGraph.create(num_ops=2, producer=[0, 1], size=[16, 8], consumers=[[], []])
+    source, output = tmp_path / "g.json", tmp_path / "s.json"
+    rj.save_graph(graph, source)
+    flags = ["--memory_capacity=12", f"--output={output}"]
+    assert run("schedule", source, *FAST, *flags) == 3
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert "needs 16 bytes, 4 too many" in captured.err
+    assert f"wrote {output}" in captured.out
+    assert max(rj.load_schedule(output).peak_memory) == 16
+    assert run("schedule", source, *FAST, "--memory_capacity=24") == 0
+
+
+def test_help(capsys):
+    for arguments in (["--help"], ["schedule", "--help"], ["check", "--help"]):
+        with pytest.raises(SystemExit) as stop:
+            run(*arguments)
+        assert stop.value.code == 0
+        captured = capsys.readouterr()
+        assert captured.out.startswith("usage: regal-jax")
+        assert captured.err == ""
+
+
+def test_an_interrupt_is_one_line(graph_file, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.api, "optimize", interrupted)
+    assert run("schedule", graph_file) == 130
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+
+
+def test_the_installed_command_is_this_one():
+    from importlib.metadata import entry_points
+
+    (script,) = entry_points(group="console_scripts", name="regal-jax")
+    assert script.load() is cli.main

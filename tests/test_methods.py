@@ -1,0 +1,251 @@
+"""Every method, by name: valid schedules, exact costs, budgets, seeds, and hard cases."""
+
+import jax
+import numpy as np
+import pytest
+
+import regal_jax as rj
+from regal_jax import methods
+from regal_jax.errors import OptionError, RegalError
+from regal_jax.graphs.batching import padded_shape
+from regal_jax.methods import METHODS
+from regal_jax.policies.regal import RegalConfig
+from regal_jax.search import priority_rules
+from regal_jax.training.checkpoints import save_policy
+from tests.policies.cases import inputs_of, random_graph
+
+GRAPH = random_graph(4, 7)
+RULES = ["depth_first", "breadth_first", "random_order", "lpmf"]
+REGAL = RegalConfig(size=4, rounds=2, feature_evaluations=100)
+EVALUATIONS = 350
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory):
+    """Policy files by number of devices: random parameters, for both objectives."""
+    paths = {}
+    for num_devices in (1, 2, 3):
+        config = RegalConfig(**{**vars(REGAL), "num_devices": num_devices})
+        inputs = inputs_of(GRAPH, padded_shape([GRAPH]))
+        inputs = inputs.replace(nodes=np.zeros((8, 5 + num_devices), np.float32))
+        params = config.policy.init(jax.random.key(1), inputs)
+        paths[num_devices] = tmp_path_factory.mktemp("policy") / f"{num_devices}.policy"
+        save_policy(paths[num_devices], params, config, about={})
+    return paths
+
+
+def optimize(graph=GRAPH, **options):
+    return rj.optimize(graph, **{"evaluations": EVALUATIONS, **options})
+
+
+@pytest.mark.parametrize("num_devices", [1, 2, 3])
+@pytest.mark.parametrize("objective", ["peak_memory", "makespan"])
+@pytest.mark.parametrize("method", METHODS)
+def test_schedules_are_valid_and_their_costs_exact(method, objective, num_devices, policy):
+    options = {"policy": policy[num_devices]} if method in ("regal", "auto") else {}
+    reports = []
+    schedule = optimize(
+        method=method,
+        objective=objective,
+        num_devices=num_devices,
+        seed=3,
+        on_progress=lambda done, cost: reports.append((done, cost)),
+        **options,
+    )
+    cost = rj.evaluate(GRAPH, schedule)
+    assert schedule.peak_memory == tuple(cost.peak_memory.tolist())
+    assert schedule.makespan == cost.makespan
+    assert schedule.cost == (cost.makespan if objective == "makespan" else max(cost.peak_memory))
+    assert (schedule.method, schedule.objective, schedule.seed) == (method, objective, 3)
+    assert schedule.lower_bound <= schedule.cost
+    check_history(schedule, reports)
+    again = optimize(method=method, objective=objective, num_devices=num_devices, seed=3, **options)
+    assert again.replace(seconds=0.0) == schedule.replace(seconds=0.0)
+
+
+def check_history(schedule, reports):
+    spent, costs = zip(*schedule.history, strict=True)
+    assert np.all(np.diff(spent) > 0)
+    assert np.all(np.diff(costs) <= 0)
+    assert costs[-1] == schedule.cost
+    assert spent[-1] == schedule.evaluations
+    if schedule.method in RULES:
+        assert schedule.evaluations == 2
+    elif schedule.method == "auto":
+        assert EVALUATIONS - 100 < schedule.evaluations <= EVALUATIONS
+    else:
+        assert schedule.evaluations == EVALUATIONS
+    if schedule.method not in RULES:
+        assert reports[-1] == (schedule.evaluations, schedule.cost)
+        assert set(reports) <= set(schedule.history)
+
+
+def test_a_policy_for_other_devices_does_not_fit(policy):
+    for method in ("regal", "auto"):
+        with pytest.raises(OptionError, match="is for 3 devices, not 2"):
+            optimize(method=method, policy=policy[3])
+
+
+def test_a_policy_for_another_objective_does_not_fit(policy, tmp_path):
+    params, config, _ = methods.checkpoints.load_policy(policy[2])
+    save_policy(tmp_path / "p.policy", params, config, about={"objective": "makespan"})
+    with pytest.raises(OptionError, match="for the objective makespan"):
+        optimize(method="regal", policy=tmp_path / "p.policy")
+
+
+def test_a_missing_policy_is_an_error(tmp_path):
+    for method in ("regal", "auto"):
+        with pytest.raises(RegalError, match="no such file"):
+            optimize(method=method, policy=tmp_path / "none.policy")
+
+
+@pytest.mark.parametrize("objective", ["peak_memory", "makespan"])
+@pytest.mark.parametrize("seed", range(3))
+def test_auto_is_never_worse_than_a_simple_schedule(objective, seed):
+    """Sizes that float32 rounds; latency, so that placements matter."""
+    graph = random_graph(seed, 12)
+    graph = graph.replace(size=graph.size * 1_000_003)
+    best = optimize(
+        graph, objective=objective, method="auto", seed=seed, latency=2.0, evaluations=300
+    )
+    problem = rj.PlacementProblem(graph, 2, objective, latency=2.0)
+    assert np.all(np.diff([cost for _, cost in best.history]) <= 0)
+    for name, rule in priority_rules.ORDERS.items():
+        order = rule(graph, seed)
+        weight = priority_rules.op_weights(graph, objective)
+        placements = [
+            priority_rules.single_device(graph),
+            priority_rules.greedily_balanced(graph, order, weight, 2),
+            priority_rules.whole_components(graph, weight.astype(float), 2),
+            priority_rules.contiguous(order, weight, [0.5]),
+        ]
+        for place in placements:
+            simple = priority_rules.build_schedule(
+                graph, order, place, objective=objective, num_devices=2
+            )
+            assert best.cost <= problem.costed(simple).cost, name
+    for name in RULES:
+        rule_schedule = optimize(graph, objective=objective, method=name, seed=seed, latency=2.0)
+        assert best.cost <= rule_schedule.cost
+
+
+@pytest.mark.parametrize(("method", "least"), [("brkga", 100), ("regal", 200)])
+def test_a_budget_below_the_least(method, least, policy):
+    options = {"policy": policy[2]} if method == "regal" else {}
+    assert optimize(method=method, evaluations=least, **options).evaluations == least
+    for evaluations in (least - 1, 0, -5):
+        with pytest.raises(OptionError, match=f"at least .*{least}"):
+            optimize(method=method, evaluations=evaluations, **options)
+
+
+@pytest.mark.parametrize("method", ["auto", "random_search"])
+def test_any_positive_budget_will_do(method):
+    for evaluations in (1, 10):
+        schedule = optimize(method=method, evaluations=evaluations)
+        assert schedule.evaluations <= evaluations
+        rj.evaluate(GRAPH, schedule)
+    with pytest.raises(OptionError, match="evaluations must be at least 1"):
+        optimize(method=method, evaluations=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_devices": 0}, "num_devices must be in"),
+        ({"num_devices": 5000}, "num_devices must be in"),
+        ({"method": "simulated_annealing"}, "is unknown; choose from auto"),
+        ({"method": "cp_sat"}, "is not in this version; choose from auto"),
+        ({"objective": "energy"}, "objective must be peak_memory or makespan"),
+        ({"seed": -1}, "seed must be an integer >= 0"),
+        ({"seed": 0.5}, "seed must be an integer >= 0"),
+        ({"memory_capacity": 0}, "memory_capacity must be positive"),
+        ({"memory_capacity": (5, 5, 5)}, "one number or 2"),
+        ({"latency": -1.0}, "latency must be a finite number"),
+        ({"per_byte": float("nan")}, "per_byte must be a finite number"),
+    ],
+    ids=str,
+)
+def test_options_out_of_range_are_one_line(options, message):
+    with pytest.raises(OptionError, match=message) as caught:
+        optimize(**{"method": "random_search", "evaluations": 1, **options})
+    assert "\n" not in str(caught.value)
+
+
+def test_every_name_of_the_design_is_known_or_says_later():
+    for name in methods.LATER:
+        assert name not in METHODS
+        with pytest.raises(OptionError, match="not in this version"):
+            methods.find_method(name)
+
+
+@pytest.mark.parametrize("method", ["auto", "brkga", "random_search", "lpmf"])
+def test_a_capacity_nothing_fits_gives_the_least_excess(method):
+    """12 bytes on each device are not enough for an op of 16; the other may stay within."""
+    graph = rj.ComputationGraph.create(num_ops=2, producer=[0, 1], size=[16, 8], consumers=[[], []])
+    schedule = optimize(graph, method=method, memory_capacity=12)
+    assert max(schedule.peak_memory) == 16
+    with pytest.raises(RegalError, match="capacity"):
+        rj.evaluate(graph, schedule, memory_capacity=12)
+    assert not rj.PlacementProblem(graph, 2, memory_capacity=12).fits(schedule)
+
+
+def test_a_capacity_is_kept_at_the_expense_of_the_makespan():
+    """Two ops in parallel take 1 us but 10 bytes each, of which device 1 has but 5."""
+    graph = rj.ComputationGraph.create(
+        num_ops=2, producer=[0, 1], size=[10, 10], consumers=[[], []]
+    )
+    options = {"objective": "makespan", "method": "brkga"}
+    assert optimize(graph, **options).makespan == 1
+    limited = optimize(graph, memory_capacity=(100, 5), **options)
+    assert limited.makespan == 2
+    assert limited.placement.tolist() == [0, 0]
+    assert rj.evaluate(graph, limited, memory_capacity=(100, 5)).makespan == 2
+
+
+EMPTY = rj.ComputationGraph.create(num_ops=0, producer=[], size=[], consumers=[])
+DEGENERATE = {
+    "no ops": (EMPTY, 0, 0.0),
+    "one op": (
+        rj.ComputationGraph.create(
+            num_ops=1, producer=[-1, 0], size=[5, 3], consumers=[[0], []], workspace=[2]
+        ),
+        10,
+        1.0,
+    ),
+    "no tensors": (
+        rj.ComputationGraph.create(
+            num_ops=4, producer=[], size=[], consumers=[], duration=[1, 2, 3, 4]
+        ),
+        0,
+        5.0,
+    ),
+    "a tensor nobody reads, and no op": (
+        rj.ComputationGraph.create(num_ops=0, producer=[-1], size=[7], consumers=[[]]),
+        0,
+        0.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("objective", ["peak_memory", "makespan"])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_graphs(name, method, objective, policy):
+    graph, peak, makespan = DEGENERATE[name]
+    options = {"policy": policy[2]} if method == "regal" else {}
+    schedule = optimize(graph, method=method, objective=objective, **options)
+    cost = rj.evaluate(graph, schedule)
+    assert max(schedule.peak_memory) == max(cost.peak_memory) == peak
+    if method not in RULES:  # these are optimal; a rule balances in its order
+        assert schedule.cost == (makespan if objective == "makespan" else peak)
+
+
+def test_traced_costs_of_a_graph_without_tensors_depend_on_the_chromosome():
+    graph = DEGENERATE["no tensors"][0]
+    for backend in ("native", "jax"):
+        problem = rj.PlacementProblem(graph, 2, "makespan", backend=backend)
+        genes = np.random.default_rng(0).random((16, problem.num_genes), np.float32)
+        expected = [problem.decode(chromosome).makespan for chromosome in genes]
+        assert len(set(expected)) > 1
+        assert np.asarray(problem.fitness(genes)).tolist() == expected
+        assert np.asarray(jax.jit(problem.fitness)(genes)).tolist() == expected

@@ -386,6 +386,7 @@ def _evolve(problem: PlacementProblem, budget: Budget, key, *, learned=None) -> 
     if remainder:
         state = _finish(last_key, state, operands, remainder=remainder, **part)
         history = jnp.append(history, jnp.min(state.costs))
+        budget.on_progress(budget.evaluations, float(history[-1]))
     return _found(problem, padded, state.best()[0], budget.evaluations, np.asarray(history))
 
 

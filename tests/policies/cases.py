@@ -1,5 +1,6 @@
 """Small graphs and random inputs that the tests of policies and training share."""
 
+import jax
 import numpy as np
 
 from regal_jax.graphs.batching import GraphShape, exact_shape
@@ -45,3 +46,10 @@ def inputs_of(
     """Inputs with random statistics, as of two devices."""
     statistics = np.random.default_rng(seed).random((graph.num_ops, 3)).astype(np.float32)
     return policy_inputs(graph, statistics, shape or exact_shape(graph))
+
+
+def random_params(init, *args, scale: float = 0.5):
+    """Normal numbers in the shapes of ``init(*args)``, which is neither compiled nor run."""
+    rng = np.random.default_rng(1)
+    shapes = jax.eval_shape(init, *args)
+    return jax.tree.map(lambda s: (scale * rng.normal(size=s.shape)).astype(s.dtype), shapes)

@@ -8,7 +8,7 @@ import pytest
 from regal_jax.graphs.batching import GraphShape
 from regal_jax.graphs.transforms import permute
 from regal_jax.policies.message_passing import MLP, GraphValue, MessagePassing
-from tests.policies.cases import chain, inputs_of, random_graph
+from tests.policies.cases import chain, inputs_of, random_graph, random_params
 
 SIZE, ROUNDS = 4, 2
 WIDE = GraphShape(ops=13, tensors=30, edges=60, output_window=4, edge_window=8)
@@ -59,8 +59,7 @@ def equations_1_to_5(params, inputs, rounds, *, normalise=False):
 def test_equals_equations_1_to_5(normalise):
     inputs = inputs_of(random_graph(0))
     network = module(normalise=normalise)
-    params = network.init(jax.random.key(0), inputs)
-    params = jax.tree.map(lambda leaf: leaf + 0.1, params)  # so that biases count
+    params = random_params(network.init, jax.random.key(0), inputs)
     if normalise:
         params["params"]["round"]["LayerNorm_0"] = {
             "scale": jnp.ones(SIZE),
@@ -77,7 +76,7 @@ def test_permuting_the_graph_permutes_the_representations():
     other = inputs_of(permute(graph, op_order, tensor_order))
     statistics = inputs.nodes[:, 3:6]
     other.nodes[:, 3:6] = statistics[op_order]
-    params = module().init(jax.random.key(0), inputs)
+    params = random_params(module().init, jax.random.key(0), inputs)
     state, moved = module().apply(params, inputs), module().apply(params, other)
     np.testing.assert_allclose(moved, state[op_order], rtol=1e-4, atol=1e-5)
     assert np.ptp(state, axis=0).max() > 1e-2  # nodes do differ
@@ -86,7 +85,7 @@ def test_permuting_the_graph_permutes_the_representations():
 def test_padding_changes_nothing():
     graph = random_graph(2)
     inputs, padded = inputs_of(graph), inputs_of(graph, WIDE)
-    params = module().init(jax.random.key(0), inputs)
+    params = random_params(module().init, jax.random.key(0), inputs)
     state = module().apply(params, padded)[: graph.num_ops]
     np.testing.assert_allclose(state, module().apply(params, inputs), rtol=1e-5, atol=1e-6)
 
@@ -94,13 +93,14 @@ def test_padding_changes_nothing():
 def test_gradients_do_not_see_padding():
     graph = random_graph(2)
     inputs, padded = inputs_of(graph), inputs_of(graph, WIDE)
-    params = module().init(jax.random.key(0), inputs)
+    params = random_params(module().init, jax.random.key(0), inputs)
 
     def total(params, inputs):
         state = module().apply(params, inputs)
         return jnp.sum(jnp.where(inputs.real[:, None], state, 0.0) ** 2)
 
-    exact, wide = jax.grad(total)(params, inputs), jax.grad(total)(params, padded)
+    gradient = jax.jit(jax.grad(total))
+    exact, wide = gradient(params, inputs), gradient(params, padded)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), exact, wide)
 
 
@@ -108,7 +108,7 @@ def test_gradients_do_not_see_padding():
 def test_information_travels_one_hop_a_round_both_ways(rounds):
     inputs, middle = inputs_of(chain(9)), 4
     network = module(rounds=rounds)
-    params = network.init(jax.random.key(0), inputs)
+    params = random_params(network.init, jax.random.key(0), inputs)
     # Every unit stays active, so that a change is never hidden by a ReLU.
     params = jax.tree.map(lambda leaf: jnp.abs(leaf) + 0.05, params)
     changed = inputs.replace(nodes=inputs.nodes + (np.arange(9) == middle)[:, None])
@@ -121,7 +121,7 @@ def test_an_edge_feature_reaches_both_ends():
     inputs = inputs_of(chain(4))
     network = module(rounds=1)
     params = jax.tree.map(
-        lambda leaf: jnp.abs(leaf) + 0.05, network.init(jax.random.key(0), inputs)
+        lambda leaf: jnp.abs(leaf) + 0.05, random_params(network.init, jax.random.key(0), inputs)
     )
     changed = inputs.replace(edges=inputs.edges + np.array([[0], [1], [0]], np.float32))
     before, after = network.apply(params, inputs), network.apply(params, changed)
@@ -131,7 +131,7 @@ def test_an_edge_feature_reaches_both_ends():
 
 def test_a_graph_without_edges():
     inputs = inputs_of(chain(1))
-    state = module().apply(module().init(jax.random.key(0), inputs), inputs)
+    state = module().apply(random_params(module().init, jax.random.key(0), inputs), inputs)
     assert state.shape == (1, SIZE)
     assert np.all(np.isfinite(state))
 
@@ -140,7 +140,7 @@ def test_graph_value_is_a_mean_over_real_nodes():
     graph = random_graph(3)
     inputs, padded = inputs_of(graph), inputs_of(graph, WIDE)
     value = GraphValue(SIZE, ROUNDS)
-    params = value.init(jax.random.key(0), inputs)
+    params = random_params(value.init, jax.random.key(0), inputs)
     parts = params["params"]
     state = module().apply({"params": parts["MessagePassing_0"]}, inputs)
     pooled = MLP(SIZE).apply({"params": parts["MLP_0"]}, state).mean(axis=0)

@@ -10,7 +10,7 @@ import pytest
 from regal_jax.graphs.batching import GraphShape
 from regal_jax.policies.beta_mutants import ActionSpace
 from regal_jax.policies.mutant_policy import mutant_policy
-from tests.policies.cases import chain, inputs_of, random_graph
+from tests.policies.cases import chain, inputs_of, random_graph, random_params
 
 HEADS = ["independent", "autoregressive"]
 TINY = ActionSpace(levels=2, placement=False, scheduling=True, num_devices=2)
@@ -19,18 +19,17 @@ INPUTS = inputs_of(chain(2))
 ALL_ACTIONS = jnp.array(list(itertools.product(range(2), repeat=4)), jnp.int32).reshape(-1, 2, 2)
 
 
-def new(head, inputs=INPUTS, space=TINY, *, noise=1.0):
+def new(head, inputs=INPUTS, space=TINY, *, noise=True):
     """(policy, parameters), random rather than the uniform ones of a new policy."""
     policy = mutant_policy(space, size=4, rounds=2, head=head)
-    params = policy.init(jax.random.key(0), inputs)
-    leaves, tree = jax.tree.flatten(params)
-    rng = np.random.default_rng(0)
-    noisy = [leaf + noise * rng.normal(size=leaf.shape).astype(np.float32) for leaf in leaves]
-    return policy, jax.tree.unflatten(tree, noisy)
+    init = (policy.init, jax.random.key(0), inputs)
+    return policy, random_params(*init) if noise else jax.jit(init[0])(*init[1:])
 
 
 def log_probs(policy, params, inputs=INPUTS, actions=ALL_ACTIONS):
-    return np.asarray(jax.vmap(lambda a: policy.log_prob(params, inputs, a))(actions), float)
+    return np.asarray(
+        jax.jit(jax.vmap(lambda a: policy.log_prob(params, inputs, a)))(actions), float
+    )
 
 
 @pytest.mark.parametrize("head", HEADS)
@@ -85,24 +84,26 @@ def test_padding_is_left_out(head):
     space = ActionSpace(levels=3, elite_bias=True)
     inputs = inputs_of(graph)
     padded = inputs_of(graph, GraphShape(9, 20, 40, 8, 8))
-    policy, params = new(head, inputs, space, noise=0.3)
+    policy, params = new(head, inputs, space)
     shape = (9, space.num_choices)
     actions = jnp.asarray(np.random.default_rng(0).integers(3, size=shape))
     other = actions.at[5:].set(2 - actions[5:])
-    exact = policy.log_prob(params, inputs, actions[:5])
+    log_prob, entropy = jax.jit(policy.log_prob), jax.jit(policy.entropy)
+    exact = log_prob(params, inputs, actions[:5])
     for given in (actions, other):
-        np.testing.assert_allclose(policy.log_prob(params, padded, given), exact, rtol=1e-4)
+        np.testing.assert_allclose(log_prob(params, padded, given), exact, rtol=1e-4)
     np.testing.assert_allclose(
-        policy.entropy(params, padded, actions),
-        policy.entropy(params, inputs, actions[:5]),
+        entropy(params, padded, actions),
+        entropy(params, inputs, actions[:5]),
         rtol=1e-4,
     )
-    np.testing.assert_array_equal(policy.mode(params, padded)[:5], policy.mode(params, inputs))
+    mode = jax.jit(policy.mode)
+    np.testing.assert_array_equal(mode(params, padded)[:5], mode(params, inputs))
 
 
 @pytest.mark.parametrize("head", HEADS)
 def test_a_new_policy_is_uniform(head):
-    policy, params = new(head, noise=0.0)
+    policy, params = new(head, noise=False)
     np.testing.assert_allclose(log_probs(policy, params), np.full(16, -np.log(16)), rtol=1e-5)
     entropy = policy.entropy(params, INPUTS, ALL_ACTIONS[3])
     np.testing.assert_allclose(entropy, np.log(2), rtol=1e-5)
@@ -113,7 +114,7 @@ def test_entropy_is_that_of_the_distribution(head):
     """Mean over the four choices; with an LSTM, of each choice given those before it."""
     policy, params = new(head)
     logs = log_probs(policy, params)
-    each = jax.vmap(lambda actions: policy.entropy(params, INPUTS, actions))(ALL_ACTIONS)
+    each = jax.jit(jax.vmap(lambda actions: policy.entropy(params, INPUTS, actions)))(ALL_ACTIONS)
     assert np.all(np.asarray(each) >= 0)
     assert np.all(np.asarray(each) <= np.log(2) + 1e-6)
     mean = np.sum(np.exp(logs) * np.asarray(each))

@@ -8,12 +8,12 @@ from Flax through its jaxpr, schedules it, prints what was saved and, with matpl
 
 from pathlib import Path
 
-from absl import app, flags, logging
+from absl import flags
 
 import regal_jax as rj
-from regal_jax import compilation_cache, methods
+from regal_jax import launch, methods
 from regal_jax.datasets import example_models
-from regal_jax.errors import MissingDependencyError, RegalError
+from regal_jax.errors import MissingDependencyError
 from regal_jax.reporting import plots, progress, tables, traces
 
 _MODEL = flags.DEFINE_enum("model", "transformer", sorted(example_models.MODELS), "Which model.")
@@ -54,14 +54,5 @@ def main(_) -> None:
     print(f"wrote {', '.join(sorted(str(path) for path in output.iterdir()))}")
 
 
-def run() -> None:
-    logging.set_verbosity(logging.WARNING)
-    compilation_cache.enable()
-    try:
-        app.run(main)
-    except RegalError as error:
-        raise SystemExit(f"error: {error}") from None
-
-
 if __name__ == "__main__":
-    run()
+    launch.run(main)

@@ -8,12 +8,11 @@ graphs are synthetic (REGAL's recipe). Results are rows of a CSV; an interrupted
 
 from pathlib import Path
 
-from absl import app, flags, logging
+from absl import flags
 
-from regal_jax import compilation_cache, evaluation
+from regal_jax import evaluation, launch
 from regal_jax import flags as config_flags
 from regal_jax.datasets import corpora
-from regal_jax.errors import RegalError
 from regal_jax.policies.regal import RegalConfig
 from regal_jax.reporting import paper_tables, progress
 from regal_jax.training.pipeline import train_regal
@@ -77,14 +76,5 @@ def main(_) -> None:
     print(paper_tables.regal_report(rows, runs, output))
 
 
-def run() -> None:
-    logging.set_verbosity(logging.WARNING)
-    compilation_cache.enable()
-    try:
-        app.run(main)
-    except RegalError as error:
-        raise SystemExit(f"error: {error}") from None
-
-
 if __name__ == "__main__":
-    run()
+    launch.run(main)

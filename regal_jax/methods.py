@@ -258,10 +258,11 @@ def cheap_schedules(problem: PlacementProblem, seed: int) -> list[Schedule]:
     """
     graph, num_devices = problem.graph, problem.num_devices
     weight = priority_rules.op_weights(graph, problem.objective).astype(float)
+    folded = priority_rules.nearest_end_first(graph)
     schedules: dict[tuple[bytes, bytes], Schedule] = {}
     for rule in priority_rules.ORDERS.values():
         order = rule(graph, seed)
-        for placement in _cheap_placements(graph, order, weight, num_devices):
+        for placement in _cheap_placements(graph, (order, folded), weight, num_devices):
             for eager in (False, True):
                 schedule = priority_rules.build_schedule(
                     graph,
@@ -276,13 +277,16 @@ def cheap_schedules(problem: PlacementProblem, seed: int) -> list[Schedule]:
     return list(schedules.values())
 
 
-def _cheap_placements(graph, order, weight, num_devices: int) -> list[np.ndarray]:
+def _cheap_placements(graph, sequences, weight, num_devices: int) -> list[np.ndarray]:
+    """Placements for an order; ``sequences`` are the order and what else to cut into pipelines."""
     placements = [priority_rules.single_device(graph)]
     if num_devices > 1:
-        placements.append(priority_rules.greedily_balanced(graph, order, weight, num_devices))
+        placements.append(
+            priority_rules.greedily_balanced(graph, sequences[0], weight, num_devices)
+        )
         placements.append(priority_rules.whole_components(graph, weight, num_devices))
         even = np.arange(1, num_devices) / num_devices
-        for sequence in (order, priority_rules.nearest_end_first(graph)):
+        for sequence in sequences:
             for power in (0.5, 0.75, 1.0, 1.4, 2.0):
                 placements.append(priority_rules.contiguous(sequence, weight, even**power))
     return placements

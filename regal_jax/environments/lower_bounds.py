@@ -17,10 +17,10 @@ def peak_memory_bound(graph: ComputationGraph, num_devices: int) -> int:
     """
     present = (graph.producer < 0) & (graph.consumers.lengths() > 0)
     kept = graph.persistent & (present | (graph.producer >= 0))
-    working = graph.workspace + _row_sums(graph.inputs, graph.size)
-    working = working + _row_sums(graph.outputs, graph.size)
+    working = graph.workspace + graph.inputs.sums(graph.size)
+    working = working + graph.outputs.sums(graph.size)
     from_start = graph.persistent & present
-    beyond = working - _row_sums(graph.inputs, np.where(from_start, graph.size, 0))
+    beyond = working - graph.inputs.sums(np.where(from_start, graph.size, 0))
     together = int(graph.size[from_start].sum()) + int(beyond.max(initial=0))
     at_end = int(graph.size[kept].sum())
     spread = max(together, at_end)
@@ -42,10 +42,3 @@ def lower_bound(graph: ComputationGraph, objective: str, platform: Platform) -> 
     if objective == "makespan":
         return makespan_bound(graph, platform.num_devices)
     return peak_memory_bound(graph, platform.num_devices)
-
-
-def _row_sums(rows, sizes: np.ndarray) -> np.ndarray:
-    """int64[rows]: sum of ``sizes`` over the members of each row."""
-    total = np.zeros(len(rows.offsets) - 1, np.int64)
-    np.add.at(total, rows.row_of_value(), sizes[rows.values])
-    return total

@@ -30,6 +30,12 @@ class RaggedRows(NamedTuple):
         """The row each value belongs to, int32[total]."""
         return np.repeat(np.arange(len(self.offsets) - 1, dtype=np.int32), self.lengths())
 
+    def sums(self, numbers: np.ndarray) -> np.ndarray:
+        """int64[rows]: the sum over each row of ``numbers``, int64 by value."""
+        total = np.zeros(len(self.offsets) - 1, np.int64)
+        np.add.at(total, self.row_of_value(), numbers[self.values])
+        return total
+
 
 def ragged_rows(rows: np.ndarray, values: np.ndarray, num_rows: int) -> RaggedRows:
     """Groups ``values`` by ``rows`` (both int[total]), keeping the order within a row."""

@@ -6,7 +6,7 @@ import chex
 import numpy as np
 
 from regal_jax.graphs.batching import GraphShape
-from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows
+from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.precedence import levels, levels_to_sinks
 
 FeatureSet = Literal["paper", "extended"]
@@ -79,7 +79,7 @@ def policy_inputs(
 
 def memory_by_op(graph: ComputationGraph) -> np.ndarray:
     """float64[O, 3], bytes: sums of input sizes, of output sizes, and the workspace."""
-    sums = [_row_sums(rows, graph.size) for rows in (graph.inputs, graph.outputs)]
+    sums = [rows.sums(graph.size) for rows in (graph.inputs, graph.outputs)]
     return np.stack([*sums, graph.workspace.astype(np.float64)], axis=1)
 
 
@@ -92,11 +92,6 @@ def num_features(num_devices: int, feature_set: FeatureSet) -> tuple[int, int]:
     """(F, G): features of a node and of an edge."""
     extra = (5, 1) if feature_set == "extended" else (0, 0)
     return 5 + num_devices + extra[0], 1 + extra[1]
-
-
-def _row_sums(rows: RaggedRows, sizes: np.ndarray) -> np.ndarray:
-    weights = sizes[rows.values].astype(np.float64)
-    return np.bincount(rows.row_of_value(), weights, minlength=len(rows.offsets) - 1)
 
 
 def _logarithmic(values: np.ndarray, largest: float) -> np.ndarray:

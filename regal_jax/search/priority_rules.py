@@ -143,8 +143,8 @@ def op_weights(graph: ComputationGraph, objective: Objective) -> np.ndarray:
     """float64[O]: what to balance: durations, or bytes of outputs and of unproduced inputs."""
     if objective == "makespan":
         return graph.duration
-    outputs = _row_sums(graph.outputs, graph.size)
-    return outputs + _row_sums(graph.inputs, np.where(graph.producer < 0, graph.size, 0))
+    outputs = graph.outputs.sums(graph.size)
+    return outputs + graph.inputs.sums(np.where(graph.producer < 0, graph.size, 0))
 
 
 def build_schedule(
@@ -227,14 +227,8 @@ def _memory_growth(graph: ComputationGraph) -> np.ndarray:
     readers = graph.consumers.lengths()
     stays = (readers > 0) | graph.persistent
     sole = (readers == 1) & ~graph.persistent
-    growth = _row_sums(graph.outputs, np.where(stays, graph.size, 0))
-    return growth - _row_sums(graph.inputs, np.where(sole, graph.size, 0))
-
-
-def _row_sums(rows, sizes: np.ndarray) -> np.ndarray:
-    total = np.zeros(len(rows.offsets) - 1, np.int64)
-    np.add.at(total, rows.row_of_value(), sizes[rows.values])
-    return total
+    growth = graph.outputs.sums(np.where(stays, graph.size, 0))
+    return growth - graph.inputs.sums(np.where(sole, graph.size, 0))
 
 
 def _to_lightest(members, weight, num_devices: int, length: int) -> np.ndarray:

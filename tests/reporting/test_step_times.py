@@ -43,7 +43,10 @@ def test_another_number_of_devices_is_rejected():
 
 
 def test_capacity_does_not_matter():
-    step_times(hand_graph(), hand_schedule(), Platform(2, memory_capacity=1))
+    limited = step_times(hand_graph(), hand_schedule(), Platform(2, memory_capacity=1))
+    unlimited = step_times(hand_graph(), hand_schedule(), Platform(2))
+    np.testing.assert_array_equal(limited.start, unlimited.start)
+    np.testing.assert_array_equal(limited.finish, unlimited.finish)
 
 
 @settings(max_examples=40, deadline=None)

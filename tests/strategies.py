@@ -94,6 +94,8 @@ def _labels(draw: st.DrawFn, num_ops: int, num_tensors: int) -> dict:
     return {
         "op_names": tuple(draw(st.one_of(st.just([]), _column(text, num_ops)))),
         "op_kinds": tuple(draw(st.one_of(st.just([]), _column(text, num_ops)))),
+        "flops": draw(st.none() | _column(st.integers(0, 9), num_ops)),
+        "bytes_accessed": draw(st.none() | _column(SIZES, num_ops)),
         **{key: draw(text) for key in ("name", "family", "source")},
         "extra": {key: content for key, content in extra.items() if content},
     }

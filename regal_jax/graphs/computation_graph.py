@@ -61,6 +61,8 @@ class ComputationGraph:
       workspace: int64[O], bytes in use only while the op runs.
       machine_type: int32[O]; demand: int64[O]; capacity: int64[M] per machine type, or None
         (resource-constrained list scheduling).
+      flops: float64[O] floating-point operations, bytes_accessed: int64[O] bytes read and written,
+        of each op, or None where unknown: what durations are made of (``roofline``).
       op_names, op_kinds: one string an op, or empty tuples when unknown.
       extra: unknown keys of a file, kept: ``{"": {...}, "ops": {...}, "tensors": {...}}``.
 
@@ -78,6 +80,8 @@ class ComputationGraph:
     machine_type: np.ndarray
     demand: np.ndarray
     capacity: np.ndarray | None = None
+    flops: np.ndarray | None = None
+    bytes_accessed: np.ndarray | None = None
     op_names: tuple[str, ...] = ()
     op_kinds: tuple[str, ...] = ()
     name: str = ""
@@ -87,7 +91,7 @@ class ComputationGraph:
 
     def __post_init__(self):
         _check_columns(self)
-        for value in (*(getattr(self, column) for column in _COLUMNS), *self.consumers):
+        for value in (*(getattr(self, column) for column in _ARRAYS), *self.consumers):
             if value is not None:
                 value.setflags(write=False)
         _check_acyclic(self)
@@ -106,6 +110,8 @@ class ComputationGraph:
         machine_type: Sequence[int] | np.ndarray | None = None,
         demand: Sequence[int] | np.ndarray | None = None,
         capacity: Sequence[int] | np.ndarray | None = None,
+        flops: Sequence[float] | np.ndarray | None = None,
+        bytes_accessed: Sequence[int] | np.ndarray | None = None,
         **attributes: Any,
     ) -> "ComputationGraph":
         """Builds a graph from plain sequences, filling in the defaults of the file format.
@@ -124,7 +130,9 @@ class ComputationGraph:
             workspace=_optional_integers("ops.workspace", workspace, num_ops, 0, np.int64),
             machine_type=_optional_integers("ops.machine_type", machine_type, num_ops, 0, np.int32),
             demand=_optional_integers("ops.demand", demand, num_ops, 1, np.int64),
-            capacity=None if capacity is None else integer_column("capacity", capacity, np.int64),
+            capacity=_known("capacity", capacity, np.int64),
+            flops=None if flops is None else _float_column("ops.flops", flops, num_ops, 0.0),
+            bytes_accessed=_known("ops.bytes_accessed", bytes_accessed, np.int64),
             **attributes,
         )
 
@@ -174,7 +182,8 @@ class ComputationGraph:
         if not isinstance(other, ComputationGraph):
             return NotImplemented
         attributes = ("name", "family", "source", "op_names", "op_kinds", "extra", "fingerprint")
-        return all(getattr(self, a) == getattr(other, a) for a in attributes)
+        same = all(getattr(self, a) == getattr(other, a) for a in attributes)
+        return same and all(_equal(getattr(self, a), getattr(other, a)) for a in _WORK)
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
@@ -211,6 +220,8 @@ _COLUMNS = (
     "demand",
     "capacity",
 )
+_WORK = ("flops", "bytes_accessed")
+_ARRAYS = (*_COLUMNS, *_WORK)
 
 
 def integer_column(field: str, values: Any, dtype: type) -> np.ndarray:
@@ -239,6 +250,14 @@ def _optional_integers(field: str, values: Any, length: int, default: int, dtype
     if values is None:
         return np.full(length, default, dtype)
     return integer_column(field, values, dtype)
+
+
+def _known(field: str, values: Any, dtype: type) -> np.ndarray | None:
+    return None if values is None else integer_column(field, values, dtype)
+
+
+def _equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    return one is other or (one is not None and other is not None and np.array_equal(one, other))
 
 
 def _float_column(field: str, values: Any, length: int, default: float) -> np.ndarray:
@@ -285,10 +304,10 @@ def _rows_of_distinct(consumers: Sequence[Sequence[int]]) -> RaggedRows:
 
 def _check_columns(graph: ComputationGraph) -> None:
     num_ops, num_tensors = graph.num_ops, graph.num_tensors
-    for field in ("workspace", "machine_type", "demand", "op_names", "op_kinds"):
+    for field in ("workspace", "machine_type", "demand", "op_names", "op_kinds", *_WORK):
         column = getattr(graph, field)
-        optional = field in ("op_names", "op_kinds") and not column
-        if len(column) != num_ops and not optional:
+        absent = column is None or (field in ("op_names", "op_kinds") and not column)
+        if not absent and len(column) != num_ops:
             key = {"op_names": "name", "op_kinds": "kind"}.get(field, field)
             raise GraphError(f"ops.{key}", f"has {len(column)} entries for {num_ops} ops")
     lengths = {
@@ -301,9 +320,10 @@ def _check_columns(graph: ComputationGraph) -> None:
             raise GraphError(f"tensors.{field}", f"has {length} entries for {num_tensors} tensors")
     _check_range("tensors.producer", graph.producer, -1, num_ops)
     _check_range("tensors.consumers", graph.consumers.values, 0, num_ops)
-    for field in ("size", "workspace", "machine_type", "demand", "duration"):
+    for field in ("size", "workspace", "machine_type", "demand", "duration", *_WORK):
         table = "tensors" if field == "size" else "ops"
-        _check_non_negative(f"{table}.{field}", getattr(graph, field))
+        if (column := getattr(graph, field)) is not None:
+            _check_non_negative(f"{table}.{field}", column)
     if graph.capacity is not None:
         _check_non_negative("capacity", graph.capacity)
         _check_range("ops.machine_type", graph.machine_type, 0, len(graph.capacity))

@@ -15,7 +15,10 @@ from regal_jax.errors import GraphError, RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 FORMAT = "regal-graph/1"
-_OP_COLUMNS = ("name", "kind", "duration", "workspace", "machine_type", "demand")
+_OP_COLUMNS = (
+    *("name", "kind", "duration", "workspace", "machine_type", "demand"),
+    *("flops", "bytes_accessed"),
+)
 _TENSOR_COLUMNS = ("producer", "size", "persistent", "consumers")
 _TOP_KEYS = ("format", "name", "family", "source", "ops", "tensors", "capacity")
 
@@ -98,6 +101,9 @@ def graph_to_json(graph: ComputationGraph) -> dict[str, Any]:
         "machine_type": graph.machine_type.tolist(),
         "demand": graph.demand.tolist(),
     }
+    for column in ("flops", "bytes_accessed"):
+        if (values := getattr(graph, column)) is not None:
+            ops[column] = values.tolist()
     if graph.op_names:
         ops = {"name": list(graph.op_names)} | ops
     if graph.op_kinds:

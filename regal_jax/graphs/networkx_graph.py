@@ -3,7 +3,7 @@
 What ``to_networkx`` writes and ``from_networkx`` reads, each fact in one place:
 
 - nodes: ops ``0..O-1`` with ``duration``, ``workspace``, ``machine_type``, ``demand`` and, if
-  known, ``name`` and ``kind``;
+  known, ``name``, ``kind``, ``flops`` and ``bytes_accessed``;
 - edges: one a (producer, tensor, consumer), whose key is the tensor, with the tensor's ``size``
   and ``persistent``, and ``position``, the consumer's place among the consumers of the tensor;
 - graph attributes: ``name``, ``family``, ``source``, ``capacity``, ``extra`` as in
@@ -20,6 +20,7 @@ from regal_jax.errors import GraphError
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 _OP_ATTRIBUTES = {"duration": 1.0, "workspace": 0, "machine_type": 0, "demand": 1}
+_WORK = ("flops", "bytes_accessed")
 _GRAPH_ATTRIBUTES = {"name": "", "family": "", "source": "", "capacity": None}
 
 
@@ -33,6 +34,9 @@ def to_networkx(graph: ComputationGraph) -> nx.MultiDiGraph:
     columns = {column: getattr(graph, column).tolist() for column in _OP_ATTRIBUTES}
     columns |= {"name": graph.op_names} if graph.op_names else {}
     columns |= {"kind": graph.op_kinds} if graph.op_kinds else {}
+    for column in _WORK:
+        if (known := getattr(graph, column)) is not None:
+            columns[column] = known.tolist()
     for op in range(graph.num_ops):
         result.add_node(op, **{column: values[op] for column, values in columns.items()})
     for tensor in range(graph.num_tensors):
@@ -72,6 +76,7 @@ def from_networkx(nx_graph: nx.DiGraph) -> ComputationGraph:
             column: [tensor[column] for tensor in tensors]
             for column in ("producer", "size", "persistent", "consumers")
         },
+        **{column: _op_numbers(nx_graph, nodes, column) for column in _WORK},
         op_names=_op_names(nx_graph, nodes),
         op_kinds=_op_strings(nx_graph, nodes, "kind"),
         extra=nx_graph.graph.get("extra", {}),
@@ -97,6 +102,12 @@ def _numbered(labels: Iterable[Hashable]) -> dict[Hashable, int]:
     if integers and set(labels) == set(range(len(labels))):
         labels = list(range(len(labels)))
     return {label: number for number, label in enumerate(labels)}
+
+
+def _op_numbers(nx_graph: nx.DiGraph, nodes: list, key: str) -> Any:
+    """A column that every node has, or None."""
+    values = [nx_graph.nodes[node].get(key) for node in nodes]
+    return None if not values or None in values else values
 
 
 def _op_strings(nx_graph: nx.DiGraph, nodes: list, attribute: str) -> tuple[str, ...]:

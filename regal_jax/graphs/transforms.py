@@ -84,14 +84,15 @@ def _new_tensors(graph: ComputationGraph, num_replicas: int) -> np.ndarray:
 
 def _taken(graph: ComputationGraph, ops: np.ndarray, tensors: np.ndarray) -> dict[str, Any]:
     """The columns that are looked up entry by entry, for new ops and tensors by old index."""
-    op_columns = ("duration", "workspace", "machine_type", "demand")
+    op_columns = ("duration", "workspace", "machine_type", "demand", "flops", "bytes_accessed")
+    known = [column for column in op_columns if getattr(graph, column) is not None]
     extra = dict(graph.extra)
     for table, index in (("ops", ops), ("tensors", tensors)):
         if table in extra:
             length = graph.num_ops if table == "ops" else graph.num_tensors
             extra[table] = _taken_extra(extra[table], index, length)
     return {
-        **{column: getattr(graph, column)[ops] for column in op_columns},
+        **{column: getattr(graph, column)[ops] for column in known},
         **{column: getattr(graph, column)[tensors] for column in ("size", "persistent")},
         "op_names": _taken_strings(graph.op_names, ops),
         "op_kinds": _taken_strings(graph.op_kinds, ops),

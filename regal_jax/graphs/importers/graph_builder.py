@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.importers.roofline import A100, DeviceProfile, duration_us
+from regal_jax.graphs.importers.roofline import A100, DeviceProfile, with_profile
 
 
 @dataclasses.dataclass
@@ -37,6 +37,7 @@ class OpDraft(NamedTuple):
     flops: float
     workspace: int  # bytes
     required: bool
+    bytes_accessed: int | None  # None: its distinct inputs and its outputs, once each
 
 
 @dataclasses.dataclass
@@ -64,6 +65,7 @@ class GraphBuilder:
         flops: float = 0,
         workspace: int = 0,
         required: bool = False,
+        bytes_accessed: int | None = None,
         output_names: Sequence[str] = (),
     ) -> tuple[int, ...]:
         """An op and the tensors it makes, whose numbers are returned. Sizes in bytes."""
@@ -73,8 +75,8 @@ class GraphBuilder:
             self.tensors.append(TensorDraft(size, len(self.ops), name=tensor_name))
         outputs = tuple(range(first, len(self.tensors)))
         distinct = tuple(dict.fromkeys(inputs))
-        draft = OpDraft(kind, name, scope, distinct, outputs, flops, workspace, required)
-        self.ops.append(draft)
+        costs = flops, workspace, required, bytes_accessed
+        self.ops.append(OpDraft(kind, name, scope, distinct, outputs, *costs))
         return outputs
 
     def add_control(self, op: int) -> int:
@@ -85,7 +87,9 @@ class GraphBuilder:
         return tensor
 
     def bytes_accessed(self, op: OpDraft) -> int:
-        """Bytes of the op's distinct inputs and of its outputs."""
+        """What the op says, or else the bytes of its distinct inputs and of its outputs."""
+        if op.bytes_accessed is not None:
+            return op.bytes_accessed
         return sum(self.tensors[tensor].size for tensor in (*op.inputs, *op.outputs))
 
     def prune(self, results: Iterable[int]) -> "GraphBuilder":
@@ -128,18 +132,20 @@ class GraphBuilder:
         for index, op in enumerate(self.ops):
             for tensor in op.inputs:
                 consumers[tensor].append(index)
-        return ComputationGraph.create(
+        graph = ComputationGraph.create(
             producer=[tensor.producer for tensor in self.tensors],
             size=[tensor.size for tensor in self.tensors],
             persistent=[tensor.persistent for tensor in self.tensors],
             consumers=consumers,
             num_ops=len(self.ops),
-            duration=[duration_us(op.flops, self.bytes_accessed(op), profile) for op in self.ops],
+            flops=[op.flops for op in self.ops],
+            bytes_accessed=[self.bytes_accessed(op) for op in self.ops],
             workspace=[op.workspace for op in self.ops],
             op_names=tuple(_label(op, index) for index, op in enumerate(self.ops)),
             op_kinds=tuple(op.kind for op in self.ops),
             **attributes,
         )
+        return with_profile(graph, profile)
 
     def tensor_names(self) -> dict[str, list[str]]:
         """The ``tensors`` table for ``ComputationGraph.extra``."""

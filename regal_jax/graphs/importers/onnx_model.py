@@ -110,7 +110,7 @@ def _convert(
     inputs = [info.name for info in model.graph.input]
     environment = lowering.add_parameters(inferred.graph, inputs)
     builder = lowering.builder.prune(lowering.add_nodes(inferred.graph, environment))
-    top: dict[str, Any] = {"device_profile": profile.name}
+    top: dict[str, Any] = {}
     if dimensions.assumed:
         top["assumed_dimensions"] = dict(dimensions.assumed)
     if lowering.unknown:

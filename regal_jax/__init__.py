@@ -11,6 +11,7 @@ from regal_jax.graphs.importers.any_file import import_graph
 from regal_jax.graphs.importers.cost_graph import from_cost_graph
 from regal_jax.graphs.importers.jax_program import from_jax
 from regal_jax.graphs.importers.onnx_model import from_onnx
+from regal_jax.graphs.importers.torch_model import from_torch
 
 __version__ = "0.1.0"
 
@@ -24,6 +25,7 @@ __all__ = [
     "from_cost_graph",
     "from_jax",
     "from_onnx",
+    "from_torch",
     "import_graph",
     "load_graph",
     "load_graphs",

@@ -14,19 +14,24 @@ from regal_jax.graphs.importers.roofline import A100, DeviceProfile, with_profil
 
 @dataclasses.dataclass
 class TensorDraft:
-    """A tensor being written down. ``required``: kept even where no live op reads it."""
+    """A tensor being written down. ``required``: kept even where no live op reads it.
+
+    ``role``: parameter, state, input, gradient, output, or nothing for the rest and the unknown.
+    """
 
     size: int  # bytes
     producer: int = -1
     persistent: bool = False
     required: bool = False
     name: str = ""
+    role: str = ""
 
 
 class OpDraft(NamedTuple):
     """An op being written down; ``required`` ops have effects and are never dead.
 
-    Its label is ``name``, or else made of ``scope``, its kind and its final index.
+    Its label is ``name``, or else made of ``scope``, its kind and its final index. ``phase``:
+    forward, backward, update (of parameters), or nothing where unknown.
     """
 
     kind: str
@@ -38,6 +43,7 @@ class OpDraft(NamedTuple):
     workspace: int  # bytes
     required: bool
     bytes_accessed: int | None  # None: its distinct inputs and its outputs, once each
+    phase: str
 
 
 @dataclasses.dataclass
@@ -48,10 +54,16 @@ class GraphBuilder:
     ops: list[OpDraft] = dataclasses.field(default_factory=list)
 
     def add_parameter(
-        self, size: int, *, name: str = "", persistent: bool = True, required: bool = False
+        self,
+        size: int,
+        *,
+        name: str = "",
+        persistent: bool = True,
+        required: bool = False,
+        role: str = "",
     ) -> int:
         """A tensor that exists before the first step; returns its number. ``size`` in bytes."""
-        self.tensors.append(TensorDraft(size, -1, persistent, required, name))
+        self.tensors.append(TensorDraft(size, -1, persistent, required, name, role))
         return len(self.tensors) - 1
 
     def add_op(
@@ -66,6 +78,7 @@ class GraphBuilder:
         workspace: int = 0,
         required: bool = False,
         bytes_accessed: int | None = None,
+        phase: str = "",
         output_names: Sequence[str] = (),
     ) -> tuple[int, ...]:
         """An op and the tensors it makes, whose numbers are returned. Sizes in bytes."""
@@ -76,7 +89,7 @@ class GraphBuilder:
         outputs = tuple(range(first, len(self.tensors)))
         distinct = tuple(dict.fromkeys(inputs))
         costs = flops, workspace, required, bytes_accessed
-        self.ops.append(OpDraft(kind, name, scope, distinct, outputs, *costs))
+        self.ops.append(OpDraft(kind, name, scope, distinct, outputs, *costs, phase))
         return outputs
 
     def add_control(self, op: int) -> int:
@@ -126,8 +139,10 @@ class GraphBuilder:
     def build(self, profile: DeviceProfile = A100, **attributes: Any) -> ComputationGraph:
         """The graph of everything written down; durations by the roofline of ``profile``.
 
-        ``attributes`` go to ComputationGraph.create (name, source, extra). Raises GraphError.
+        ``attributes`` go to ComputationGraph.create (name, source, extra); names, roles and phases
+        are added to ``extra``. Raises GraphError.
         """
+        extra = {**attributes.pop("extra", {}), **self._labels()}
         consumers: list[list[int]] = [[] for _ in self.tensors]
         for index, op in enumerate(self.ops):
             for tensor in op.inputs:
@@ -143,13 +158,29 @@ class GraphBuilder:
             workspace=[op.workspace for op in self.ops],
             op_names=tuple(_label(op, index) for index, op in enumerate(self.ops)),
             op_kinds=tuple(op.kind for op in self.ops),
+            extra=extra,
             **attributes,
         )
         return with_profile(graph, profile)
 
-    def tensor_names(self) -> dict[str, list[str]]:
-        """The ``tensors`` table for ``ComputationGraph.extra``."""
-        return {"name": [tensor.name for tensor in self.tensors]}
+    def without_idle_tokens(self) -> "GraphBuilder":
+        """A builder without the tensors of size 0 that nothing reads."""
+        read = {tensor for op in self.ops for tensor in op.inputs}
+        kept = [t for t, draft in enumerate(self.tensors) if draft.size or t in read]
+        return self._select(list(range(len(self.ops))), kept, set())
+
+    def _labels(self) -> dict[str, dict[str, list[str]]]:
+        """The columns of ``ComputationGraph.extra``: known names, roles and phases."""
+        columns = {
+            ("tensors", "name"): [tensor.name for tensor in self.tensors],
+            ("tensors", "role"): [tensor.role for tensor in self.tensors],
+            ("ops", "phase"): [op.phase for op in self.ops],
+        }
+        labels: dict[str, dict[str, list[str]]] = {}
+        for (table, column), values in columns.items():
+            if any(values):
+                labels.setdefault(table, {})[column] = values
+        return labels
 
     def _live_ops(self, results: set[int]) -> list[int]:
         needed, live = set(results), []
@@ -162,7 +193,7 @@ class GraphBuilder:
 
     def _select(self, ops: list[int], tensors: list[int], results: set[int]) -> "GraphBuilder":
         new_op = {old: new for new, old in enumerate([-1, *ops], -1)}
-        new_tensor = {old: new for new, old in enumerate(tensors)}
+        new_tensor = {old: new for new, old in enumerate(tensors)}  # of those that are kept
         drafts = [
             dataclasses.replace(
                 self.tensors[old],
@@ -175,7 +206,7 @@ class GraphBuilder:
         renumbered = [
             op._replace(
                 inputs=tuple(new_tensor[t] for t in op.inputs),
-                outputs=tuple(new_tensor[t] for t in op.outputs),
+                outputs=tuple(new_tensor[t] for t in op.outputs if t in new_tensor),
             )
             for op in kept_ops
         ]

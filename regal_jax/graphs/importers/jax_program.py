@@ -71,8 +71,7 @@ def from_jax(
     ]
     results = lowering.inline(program, arguments, "")
     builder = lowering.builder.prune(tensor for tensor in results if tensor is not None)
-    extra = {"tensors": builder.tensor_names()}
-    return builder.build(profile, name=name, source=f"jax-{jax.__version__}", extra=extra)
+    return builder.build(profile, name=name, source=f"jax-{jax.__version__}")
 
 
 @dataclasses.dataclass

@@ -119,5 +119,5 @@ def _convert(
         profile,
         name=model.graph.name or stem,
         source=f"onnx-{onnx.__version__}",
-        extra={"": top, "tensors": builder.tensor_names()},
+        extra={"": top} if top else {},
     )

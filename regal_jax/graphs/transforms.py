@@ -1,4 +1,4 @@
-"""Graphs made from a graph: sizes scaled, microbatches, ops and tensors renumbered."""
+"""Graphs made from a graph: sizes scaled, ops and tensors renumbered."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,37 +20,6 @@ def scale_sizes(
     return graph.replace(size=np.rint(graph.size * factor).astype(np.int64))
 
 
-def microbatches(graph: ComputationGraph, num_replicas: int) -> ComputationGraph:
-    """``num_replicas`` independent copies of the graph that share its parameters.
-
-    Persistent tensors without a producer exist once, consumed in every replica. All else is
-    replicated: inputs (without a producer, not persistent), activations and outputs, persistent
-    ones included. Gradient accumulation is not modelled: each replica keeps its own outputs.
-
-    Replica ``r`` runs op ``o`` as op ``r * O + o``, its name suffixed ``@r``. The tensors of
-    replica 0, shared ones among them, keep their numbers; the others' follow, replica by replica.
-    One replica is the graph itself. Raises OptionError for less than one.
-    """
-    if num_replicas < 1:
-        raise OptionError(f"num_replicas is {num_replicas}, needs at least 1")
-    if num_replicas == 1:
-        return graph
-    new = _new_tensors(graph, num_replicas)
-    first_op = graph.num_ops * np.arange(num_replicas, dtype=np.int32)[:, None]
-    places, old = np.unique(new, return_index=True)
-    producer = np.where(graph.producer < 0, -1, graph.producer + first_op).ravel()[old]
-    rows = new[:, graph.consumers.row_of_value()].ravel()
-    consumers = (graph.consumers.values + first_op).ravel()
-    old_ops = np.tile(np.arange(graph.num_ops), num_replicas)
-    columns = _taken(graph, old_ops, old % max(graph.num_tensors, 1))
-    columns["producer"] = producer
-    columns["consumers"] = ragged_rows(rows, consumers, len(places))
-    columns["op_names"] = tuple(
-        f"{name}@{replica}" for replica in range(num_replicas) for name in graph.op_names
-    )
-    return graph.replace(**columns)
-
-
 def permute(
     graph: ComputationGraph,
     op_order: Sequence[int] | np.ndarray,
@@ -63,7 +32,7 @@ def permute(
     """
     new_op = _inverse(op_order, graph.num_ops, "op_order")
     new_tensor = _inverse(tensor_order, graph.num_tensors, "tensor_order")
-    columns = _taken(graph, np.asarray(op_order, np.int64), np.asarray(tensor_order, np.int64))
+    columns = taken(graph, np.asarray(op_order, np.int64), np.asarray(tensor_order, np.int64))
     none_last = np.append(new_op, np.int32(-1))  # producer -1 looks up the last entry
     columns["producer"] = none_last[graph.producer][np.asarray(tensor_order, np.int64)]
     columns["consumers"] = ragged_rows(
@@ -74,15 +43,7 @@ def permute(
     return graph.replace(**columns)
 
 
-def _new_tensors(graph: ComputationGraph, num_replicas: int) -> np.ndarray:
-    """int64[R, T]: the number of each replica's copy of each tensor, the same if shared."""
-    shared = graph.persistent & (graph.producer < 0)
-    replica = np.arange(num_replicas)[:, None]
-    own_before = graph.num_tensors + (replica - 1) * np.sum(~shared) + np.cumsum(~shared) - 1
-    return np.where(shared | (replica == 0), np.arange(graph.num_tensors), own_before)
-
-
-def _taken(graph: ComputationGraph, ops: np.ndarray, tensors: np.ndarray) -> dict[str, Any]:
+def taken(graph: ComputationGraph, ops: np.ndarray, tensors: np.ndarray) -> dict[str, Any]:
     """The columns that are looked up entry by entry, for new ops and tensors by old index."""
     op_columns = ("duration", "workspace", "machine_type", "demand", "flops", "bytes_accessed")
     known = [column for column in op_columns if getattr(graph, column) is not None]

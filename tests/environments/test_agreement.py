@@ -24,9 +24,10 @@ from regal_jax.environments.peak_memory import peak_memory
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule
-from regal_jax.graphs import batching, random_graphs, transforms
+from regal_jax.graphs import batching, random_graphs
 from regal_jax.graphs.batching import GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.microbatches import microbatches
 from tests.oracles import schedule_cost as oracle
 from tests.strategies import computation_graphs
 
@@ -317,7 +318,7 @@ def test_agreement_on_a_microbatched_graph(num_devices):
         duration=rng.integers(1, 100, 38),
         workspace=rng.integers(0, 2**30, 38),
     )
-    graph = transforms.microbatches(graph, 4)
+    graph = microbatches(graph, 4)
     problem = PlacementProblem(graph, num_devices, "makespan", per_byte=2.0**-20)
     genes = rng.random((3, problem.num_genes), np.float32)
     time = problem.fitness(genes)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from regal_jax.graphs.batching import GraphShape, exact_shape, padded_shape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features import num_features, pinned_op, policy_inputs
-from regal_jax.graphs.transforms import microbatches
+from regal_jax.graphs.microbatches import microbatches
 from tests.strategies import computation_graphs
 
 STATISTICS = np.arange(9, dtype=np.float32).reshape(3, 3) / 10

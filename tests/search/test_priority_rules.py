@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from regal_jax.environments import feasibility
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.transforms import microbatches
+from regal_jax.graphs.microbatches import microbatches
 from regal_jax.search import priority_rules
 from tests.strategies import computation_graphs
 

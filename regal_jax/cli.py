@@ -96,9 +96,12 @@ def check(options: argparse.Namespace) -> None:
 
 
 def info(options: argparse.Namespace) -> None:
-    """Prints what is in a graph and what bounds its cost."""
+    """Prints what is in a graph and what bounds its cost; draws it if asked to."""
     graph = import_graph(options.graph)
     platform = _platform(options)
+    if options.plot:
+        files.check_writable(options.plot)
+        figures.check_suffix(options.plot)
     length, _ = precedence.critical_path(graph)
     rows = {
         "name": graph.name,
@@ -121,6 +124,11 @@ def info(options: argparse.Namespace) -> None:
     }
     width = max(len(key) for key in rows)
     print("\n".join(f"{key:<{width}}  {value}" for key, value in rows.items()))
+    if options.plot:
+        from regal_jax.reporting import graph_plot
+
+        graph_plot.plot_graph(graph, options.plot)
+        print(f"wrote {options.plot}")
 
 
 def _check_feasible(best: Schedule, platform: Platform) -> None:
@@ -182,6 +190,7 @@ def _parser() -> argparse.ArgumentParser:
 
     command = _command(commands, "info", info)
     command.add_argument("graph", metavar="GRAPH", help=graph_help)
+    command.add_argument("--plot", help="picture to write (.png, .svg, .pdf)")
     _add_platform(command)
     return parser
 

@@ -2,8 +2,8 @@
 
   python experiments/regal_memory.py --flagfile=experiments/flags/smoke/regal_memory.flags
 
---data_dir names a folder of regal-graph/1 files, split by architecture family; without it the
-graphs are synthetic (REGAL's recipe). Results are rows of a CSV; an interrupted run resumes.
+--dataset is model_zoo (the package's real graphs, split by architecture family), synthetic (REGAL's
+recipe) or a folder of graph files. Results are rows of a CSV; an interrupted run resumes.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from regal_jax.reporting import paper_tables, progress
 from regal_jax.training.pipeline import train_regal
 from regal_jax.training.regal import TrainingConfig
 
-_DATA_DIR = flags.DEFINE_string("data_dir", None, "Folder of .jsonl.gz graph files.")
+_DATASET = flags.DEFINE_string("dataset", "model_zoo", "model_zoo, synthetic, or a folder.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "results/regal_memory", "Where results go.")
 _POLICY = flags.DEFINE_string("policy", None, "Policy file to load; trains one if not given.")
 _INITIAL_POLICY = flags.DEFINE_string("initial_policy", None, "Policy file to train on from.")
@@ -47,8 +47,8 @@ def main(_) -> None:
     policy = _POLICY.value
     if policy is None:
         policy = train_regal(
-            corpora.training_graphs(_DATA_DIR.value, _COPIES.value, _TRAIN_OPS.value),
-            corpora.validation_graphs(_DATA_DIR.value, _TRAIN_OPS.value),
+            corpora.training_graphs(_DATASET.value, _COPIES.value, _TRAIN_OPS.value),
+            corpora.validation_graphs(_DATASET.value, _TRAIN_OPS.value),
             objective="peak_memory",
             regal=regal,
             config=training,
@@ -57,7 +57,7 @@ def main(_) -> None:
             initial_policy=_INITIAL_POLICY.value,
         )
     settings = corpora.test_settings(
-        _DATA_DIR.value,
+        _DATASET.value,
         microbatches=[int(k) for k in _MICROBATCHES.value],
         max_ops=_TEST_OPS.value,
         max_graphs=_TEST_GRAPHS.value,

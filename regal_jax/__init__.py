@@ -1,5 +1,6 @@
 """Learned schedulers for computation graphs: least memory or least time on one or more devices."""
 
+from regal_jax import datasets
 from regal_jax.api import evaluate, optimize
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.problem import PlacementProblem
@@ -12,6 +13,8 @@ from regal_jax.graphs.importers.cost_graph import from_cost_graph
 from regal_jax.graphs.importers.jax_program import from_jax
 from regal_jax.graphs.importers.onnx_model import from_onnx
 from regal_jax.graphs.importers.torch_model import from_torch
+from regal_jax.graphs.microbatches import microbatches
+from regal_jax.graphs.tiles import tiles
 
 __version__ = "0.1.0"
 
@@ -21,6 +24,7 @@ __all__ = [
     "Platform",
     "RegalError",
     "Schedule",
+    "datasets",
     "evaluate",
     "from_cost_graph",
     "from_jax",
@@ -30,8 +34,10 @@ __all__ = [
     "load_graph",
     "load_graphs",
     "load_schedule",
+    "microbatches",
     "optimize",
     "save_graph",
     "save_graphs",
     "save_schedule",
+    "tiles",
 ]

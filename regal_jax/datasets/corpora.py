@@ -1,77 +1,106 @@
-"""Which graphs an experiment trains, validates and tests on; real ones where there is a folder."""
+"""Which graphs an experiment trains, validates and tests on.
 
-import os
+A data set is ``model_zoo``, the real graphs of the package; ``synthetic``, REGAL's recipe; or the
+path of a folder of graph files, split like the model zoo.
+"""
+
 from collections.abc import Sequence
 
 import numpy as np
 
-from regal_jax.datasets import model_zoo, synthetic
-from regal_jax.graphs import transforms
+from regal_jax.datasets import synthetic, zoo
+from regal_jax.errors import RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
-
-DataDir = str | os.PathLike | None
+from regal_jax.graphs.microbatches import microbatches as split_in_microbatches
 
 _SEEDS = {"train": 0, "valid": 1_000_000, "test": 2_000_000}
+_UNSEEN_COPY = 1000
+"""Which noisy copy of a graph to validate and test on; training takes those from 1 on."""
 
 
-def training_graphs(data_dir: DataDir, copies: int, max_ops: int) -> list[ComputationGraph]:
+def training_graphs(dataset: str, copies: int, max_ops: int) -> list[ComputationGraph]:
     """Real graphs of the training families, whole and in 2 and 4 microbatches (the last twice as
     often), each in ``copies`` sizes; and thirty synthetic graphs a copy."""
-    graphs = synthetic_graphs("train", 30 * copies if data_dir else 100 * copies)
-    if data_dir is None:
-        return graphs
-    zoo = model_zoo.load_model_zoo(data_dir, "train")
-    for seed, (split, share) in enumerate(((1, 1), (2, 1), (4, 2))):
-        graphs += model_zoo.variants(
-            zoo, copies=share * copies, num_microbatches=split, max_ops=max_ops, seed=seed
-        )
+    if dataset == "synthetic":
+        return synthetic_graphs("train", 100 * copies)
+    graphs = synthetic_graphs("train", 30 * copies)
+    found = _real_graphs(dataset, "train")
+    for split, share in ((1, 1), (2, 1), (4, 2)):
+        numbers = range(1, 1 + share * copies)
+        graphs += variants(found, numbers, num_microbatches=split, max_ops=max_ops)
     return graphs
 
 
 def validation_graphs(
-    data_dir: DataDir, max_ops: int, *, max_graphs: int = 40
+    dataset: str, max_ops: int, *, max_graphs: int = 40
 ) -> list[ComputationGraph]:
     """Graphs of the validation families, whole and in 4 microbatches, evenly over sizes."""
-    if data_dir is None:
+    if dataset == "synthetic":
         return synthetic_graphs("valid", max_graphs)
-    zoo = model_zoo.load_model_zoo(data_dir, "valid")
+    found = _real_graphs(dataset, "valid")
     graphs = [
         graph
         for split in (1, 4)
-        for graph in model_zoo.variants(
-            zoo, copies=1, num_microbatches=split, max_ops=2 * max_ops, seed=9
-        )
+        for graph in variants(found, [_UNSEEN_COPY], num_microbatches=split, max_ops=2 * max_ops)
     ]
     return _evenly(graphs, max_graphs)
 
 
 def test_settings(
-    data_dir: DataDir, *, microbatches: Sequence[int], max_ops: int, max_graphs: int
+    dataset: str, *, microbatches: Sequence[int], max_ops: int, max_graphs: int
 ) -> dict[str, list[ComputationGraph]]:
     """Test graphs, unseen in training, by setting: whole ("as traced") and in k microbatches.
 
     Sizes are multiplied by U(0.5, 1.5) as in REGAL A.1. At most ``max_graphs`` graphs, evenly over
     sizes; in each setting those of more than ``max_ops`` ops after splitting are left out.
     """
-    if data_dir is None:
+    if dataset == "synthetic":
         graphs = synthetic_graphs("test", max_graphs)
     else:
-        zoo = model_zoo.load_model_zoo(data_dir, "test")
-        graphs = model_zoo.variants(
-            zoo, copies=1, num_microbatches=1, max_ops=max_ops, seed=_SEEDS["test"]
+        found = _real_graphs(dataset, "test")
+        graphs = variants(
+            _evenly(found, max_graphs), [_UNSEEN_COPY], num_microbatches=1, max_ops=max_ops
         )
     graphs = _evenly(graphs, max_graphs)
     return {
         "as traced" if k == 1 else f"{k} microbatches": [
-            transforms.microbatches(graph, k) for graph in graphs if k * graph.num_ops <= max_ops
+            split_in_microbatches(graph, k) for graph in graphs if k * graph.num_ops <= max_ops
         ]
         for k in microbatches
     }
 
 
+def variants(
+    graphs: Sequence[ComputationGraph],
+    copies: Sequence[int],
+    *,
+    num_microbatches: int,
+    max_ops: int,
+) -> list[ComputationGraph]:
+    """Noisy copies by number (``zoo.augmented``) of graphs as they are or in microbatches.
+
+    Graphs of more than ``max_ops`` ops after splitting, or of fewer than 2, are left out.
+    """
+    fitting = [g for g in graphs if 2 <= g.num_ops <= max_ops / num_microbatches]
+    return [
+        split_in_microbatches(copy, num_microbatches).replace(
+            name=f"{graph.name}#{num_microbatches}x{number}"
+        )
+        for graph in fitting
+        for number, copy in zip(copies, zoo.augmented(graph, copies), strict=True)
+    ]
+
+
 def synthetic_graphs(split: str, count: int) -> list[ComputationGraph]:
     """REGAL's synthetic recipe; a split has its own seeds."""
     return list(synthetic.regal_synthetic_dataset(_SEEDS[split], count))
+
+
+def _real_graphs(dataset: str, split: str) -> list[ComputationGraph]:
+    graphs = zoo.model_zoo(split, folder=None if dataset == "model_zoo" else dataset)
+    if not graphs:
+        raise RegalError(f"{dataset}: no graph of a family of the {split} split there")
+    return graphs
 
 
 def _evenly(graphs: Sequence[ComputationGraph], most: int) -> list[ComputationGraph]:

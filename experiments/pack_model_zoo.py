@@ -1,0 +1,70 @@
+"""Packs a built model zoo: one graph of every topology in shards, and a card of what is in them.
+
+    python experiments/pack_model_zoo.py --flagfile=experiments/flags/small/pack_model_zoo.flags
+
+Measuring (bounds, simple orders, a search on one and two devices) takes a second or two a graph.
+What the card in ``--output`` has already isn't measured again.
+"""
+
+from collections.abc import Sequence
+from concurrent import futures
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+from absl import flags
+from rich.console import Console
+
+from regal_jax import compilation_cache, headroom, launch
+from regal_jax.datasets import zoo, zoo_pack
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.reporting import zoo_card
+
+_FOLDER = flags.DEFINE_string("folder", "results/model_zoo", "what build_model_zoo.py filled")
+_OUTPUT = flags.DEFINE_string("output", "results/model_zoo_packed", "for the shards and the card")
+_EVALUATIONS = flags.DEFINE_integer("evaluations", 2000, "of a search, at most", lower_bound=1)
+_WORK = flags.DEFINE_integer("work", 2_000_000, "evaluations times ops of a search, at most")
+_MAX_OPS = flags.DEFINE_integer("max_ops", 6000, "larger graphs are not searched")
+_WORKERS = flags.DEFINE_integer("workers", 2, "processes", lower_bound=1)
+
+_SAVE_EVERY = 20
+
+
+def main(_) -> None:
+    console, output = Console(), Path(_OUTPUT.value)
+    output.mkdir(parents=True, exist_ok=True)
+    graphs = zoo_pack.distinct(zoo.model_zoo(folder=_FOLDER.value))
+    for path in zoo_pack.save(graphs, output):
+        console.print(f"wrote {path}: {path.stat().st_size / 2**20:.1f} MiB")
+    rows, path = {}, output / "model_zoo.csv"
+    if path.exists():
+        rows = {row["fingerprint"]: row for row in zoo_card.read_card(path)}
+    rows = {key: rows[key] for graph in graphs if (key := graph.fingerprint[:16]) in rows}
+    missing = [graph for graph in graphs if graph.fingerprint[:16] not in rows]
+    for done, row in enumerate(_measured(missing), 1):
+        rows[row["fingerprint"]] = row
+        console.print(f"{done}/{len(missing)} {row['name']}", soft_wrap=True)
+        if done % _SAVE_EVERY == 0:
+            zoo_card.write_card(rows.values(), path)
+    zoo_card.write_card(rows.values(), path)
+    console.print(f"{len(graphs)} graphs, described in {path}")
+
+
+def _measured(graphs: Sequence[ComputationGraph]):
+    """Their rows of the card, in their order."""
+    budget = partial(_budget, _EVALUATIONS.value, _WORK.value)
+    measure = partial(headroom.measure, evaluations=budget, max_ops=_MAX_OPS.value)
+    context = get_context("spawn")
+    with futures.ProcessPoolExecutor(_WORKERS.value, context, compilation_cache.enable) as pool:
+        for graph, split, columns in zip(
+            graphs, zoo.splits(graphs), pool.map(measure, graphs), strict=True
+        ):
+            yield headroom.structure(graph, split) | columns
+
+
+def _budget(evaluations: int, work: int, num_ops: int) -> int:
+    return max(100, min(evaluations, work // num_ops))
+
+
+if __name__ == "__main__":
+    launch.run(main)

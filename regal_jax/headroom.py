@@ -1,0 +1,124 @@
+"""What there is to gain on a graph: its bounds, the costs of simple orders, and the best known.
+
+A measured graph is a row of a corpus' card (``reporting.zoo_card``).
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from regal_jax import api, methods
+from regal_jax.datasets.zoo import mode_of
+from regal_jax.environments import feasibility, lower_bounds
+from regal_jax.environments.platform import Platform
+from regal_jax.environments.schedule import Schedule
+from regal_jax.graphs import precedence
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.microbatches import microbatches
+from regal_jax.search import priority_rules
+
+
+class Setting(NamedTuple):
+    """On how many devices, and in how many microbatches, a graph is run."""
+
+    num_devices: int
+    num_microbatches: int
+
+
+SETTINGS: Mapping[str, Setting] = MappingProxyType(
+    {"d1": Setting(1, 1), "d2": Setting(2, 1), "d2m4": Setting(2, 4)}
+)
+"""The settings of a card."""
+
+
+def structure(graph: ComputationGraph, split: str) -> dict[str, Any]:
+    """What a graph is: the columns of a card that need no search. Bytes, us."""
+    length, _ = precedence.critical_path(graph)
+    return {
+        "name": graph.name,
+        "family": graph.family,
+        "source": graph.source,
+        "mode": mode_of(graph),
+        "split": split,
+        "fingerprint": graph.fingerprint[:16],
+        "ops": graph.num_ops,
+        "tensors": graph.num_tensors,
+        "edges": len(graph.edges),
+        "depth": int(precedence.levels(graph).max(initial=-1)) + 1,
+        "flops": None if graph.flops is None else int(graph.flops.sum()),
+        "bytes": int(graph.size.sum()),
+        "persistent_bytes": int(graph.size[graph.persistent].sum()),
+        "work": round(float(graph.duration.sum()), 3),
+        "critical_path": round(float(length), 3),
+    }
+
+
+def measure(
+    graph: ComputationGraph, *, evaluations: Callable[[int], int], max_ops: int
+) -> dict[str, Any]:
+    """Peaks and headroom of a graph in every setting, as the columns of a card, in bytes.
+
+    ``program`` is program order on one device or, on two, with the ops balanced greedily over them
+    in that order, whichever is less; ``cheap`` the best of program, depth-first and breadth-first
+    order; ``best`` what ``auto`` finds; ``headroom`` is 100 (program / best - 1) percent.
+
+    Args:
+      evaluations: ops -> budget of the search.
+      max_ops: settings in which the graph has more ops are left out.
+    """
+    columns: dict[str, Any] = {}
+    for name, setting in SETTINGS.items():
+        if graph.num_ops * setting.num_microbatches <= max_ops:
+            found = _measure_one(
+                microbatches(graph, setting.num_microbatches), setting, evaluations
+            )
+            columns |= {f"{column}_{name}": value for column, value in found.items()}
+    return columns
+
+
+def _measure_one(
+    graph: ComputationGraph, setting: Setting, evaluations: Callable[[int], int]
+) -> dict[str, Any]:
+    platform = Platform(setting.num_devices)
+    program = _peak(graph, platform, _program_order(graph, platform))
+    simple = methods.best_simple_schedule(graph, "peak_memory", platform)
+    found = api.optimize(
+        graph, num_devices=setting.num_devices, evaluations=evaluations(graph.num_ops)
+    )
+    cheap = _peak(graph, platform, [simple])
+    best = min(program, cheap, max(found.peak_memory))
+    return {
+        "bound": lower_bounds.peak_memory_bound(graph, setting.num_devices),
+        "program": program,
+        "cheap": cheap,
+        "rule": simple.method,
+        "best": best,
+        "headroom": round(100 * (program / best - 1), 3) if best else 0.0,
+    }
+
+
+def _program_order(graph: ComputationGraph, platform: Platform) -> list[Schedule]:
+    order = priority_rules.program_order(graph)
+    weight = priority_rules.op_weights(graph, "peak_memory")
+    placements = [priority_rules.single_device(graph)]
+    if platform.num_devices > 1:
+        balanced = priority_rules.greedily_balanced(graph, order, weight, platform.num_devices)
+        placements.append(balanced)
+    return [
+        priority_rules.build_schedule(
+            graph,
+            order,
+            placement,
+            objective="peak_memory",
+            num_devices=platform.num_devices,
+        )
+        for placement in placements
+    ]
+
+
+def _peak(graph: ComputationGraph, platform: Platform, schedules: list[Schedule]) -> int:
+    """The least exact peak of some schedules, in bytes."""
+    costs = [feasibility.evaluate(graph, schedule, platform) for schedule in schedules]
+    return min(int(np.max(cost.peak_memory)) for cost in costs)

@@ -1,6 +1,7 @@
 """Hugging Face transformers: every model type, from its default configuration alone.
 
 Each type gives its base model with two layers and one with a head at the default size.
+Mixtures have at most sixteen experts, computed by batched products: their default depends on data.
 Inputs are made from the configuration: token ids, pixels, audio. Models that need more (tokenised
 pairs of images and text, boxes, time series) fail with PyTorch's reason.
 """
@@ -15,8 +16,9 @@ import torch
 from regal_jax.datasets.zoo_sources import torch_modules
 from regal_jax.datasets.zoo_sources.recipe import Recipe, Source
 
-BATCH, LENGTH, FRAMES, SAMPLES = 4, 128, 8, 16_000
+BATCH, LENGTH, FRAMES, SAMPLES, FRAMES_OF_SOUND = 4, 128, 8, 16_000, 1000
 SMALL_LAYERS = 2
+MOST_EXPERTS = 16
 
 _HEADS = (
     "CAUSAL_LM",
@@ -66,15 +68,24 @@ def _model(kind: str, name: str, small: bool) -> torch.nn.Module:
     config = transformers.AutoConfig.for_model(kind)
     for part in _parts(config):
         part.use_cache = False
-        for field in _LAYER_FIELDS if small else ():
-            if isinstance(getattr(part, field, None), int):
-                setattr(part, field, min(SMALL_LAYERS, getattr(part, field)))
+        _limit(part, _EXPERT_FIELDS, MOST_EXPERTS)
+        if small:
+            _limit(part, _LAYER_FIELDS, SMALL_LAYERS)
         if small and isinstance(getattr(part, "layer_types", None), list):
             part.layer_types = part.layer_types[:SMALL_LAYERS]
     config._attn_implementation = "eager"
+    config._experts_implementation = "batched_mm"
     return getattr(transformers, name)(config)
 
 
+def _limit(config: Any, fields: tuple[str, ...], most: int) -> None:
+    for field in fields:
+        value = getattr(config, field, None)
+        if isinstance(value, int) and value > most:
+            setattr(config, field, most)
+
+
+_EXPERT_FIELDS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 _LAYER_FIELDS = (
     *("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers"),
     *("decoder_layers", "num_encoder_layers", "num_decoder_layers", "depth"),
@@ -109,7 +120,9 @@ def _required(parameters: Any) -> list[str]:
 def _tensor(name: str, config: Any) -> torch.Tensor:
     """An example input of a name, shaped as the configuration says."""
     if name.endswith("input_ids"):
-        return torch.zeros(BATCH, LENGTH, dtype=torch.long)
+        text = getattr(config, "text_config", None) or config
+        length = min(LENGTH, _first(text, LENGTH, "max_position_embeddings"))
+        return torch.zeros(BATCH, length, dtype=torch.long)
     if name.startswith("pixel_values"):
         vision = getattr(config, "vision_config", config)
         size = _first(vision, 224, "image_size", "input_size", "img_size")
@@ -120,8 +133,9 @@ def _tensor(name: str, config: Any) -> torch.Tensor:
         return torch.empty(BATCH, *frames, channels, height, width)
     if name == "input_features":
         bins = _first(config, 80, "num_mel_bins", "feature_size", "input_feat_per_channel")
-        length = 2 * _first(config, 500, "max_source_positions")
-        return torch.empty(BATCH, bins, length)
+        if hasattr(config, "max_source_positions") and not hasattr(config, "num_conv_layers"):
+            return torch.empty(BATCH, bins, 2 * config.max_source_positions)
+        return torch.empty(BATCH, FRAMES_OF_SOUND, bins)
     if name == "input_values":
         return torch.empty(BATCH, SAMPLES)
     raise NotImplementedError(f"no example for the input {name}")

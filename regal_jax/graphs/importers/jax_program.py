@@ -15,7 +15,7 @@ tensors. FLOPs: ``flop_counts``. Bytes accessed: distinct inputs plus outputs.
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
@@ -56,11 +56,36 @@ def from_jax(
       ImporterError: JAX can't trace the function, in one line.
     """
     name = name or getattr(fn, "__name__", "") or type(fn).__name__
+    lowered = lower(fn, args, kwargs, name=name, donate_argnums=donate_argnums)
+    builder = lowered.builder.prune(tensor for tensor in lowered.results if tensor is not None)
+    return builder.build(profile, name=name, source=f"jax-{jax.__version__}")
+
+
+class LoweredFunction(NamedTuple):
+    """A traced function: ``arguments`` and ``results`` are tensors of the builder, leaf by leaf.
+
+    Dead code is still there: the builder's ``prune`` removes it and makes results persistent.
+    """
+
+    builder: GraphBuilder
+    arguments: Sequence[int]
+    results: Sequence[Value]
+
+
+def lower(
+    fn: Callable[..., Any],
+    args: Sequence,
+    kwargs: Mapping,
+    *,
+    name: str,
+    donate_argnums: int | Sequence[int] = (),
+) -> LoweredFunction:
+    """What ``from_jax`` makes its graph of, for callers that label tensors or choose results."""
     program = _trace(fn, args, kwargs, name)
     donated = _donated_leaves(program, args, donate_argnums)
     paths = _argument_paths(args, kwargs)
     lowering = _Lowering(GraphBuilder(), {})
-    arguments: list[Value] = [
+    arguments = [
         lowering.builder.add_parameter(
             value_bytes(variable.aval),
             name=paths[index] if len(paths) == len(program.jaxpr.invars) else "",
@@ -70,8 +95,7 @@ def from_jax(
         for index, variable in enumerate(program.jaxpr.invars)
     ]
     results = lowering.inline(program, arguments, "")
-    builder = lowering.builder.prune(tensor for tensor in results if tensor is not None)
-    return builder.build(profile, name=name, source=f"jax-{jax.__version__}")
+    return LoweredFunction(lowering.builder, arguments, results)
 
 
 @dataclasses.dataclass

@@ -13,6 +13,7 @@ from regal_jax.graphs.importers.cost_graph import from_cost_graph
 from regal_jax.graphs.importers.jax_program import from_jax
 from regal_jax.graphs.importers.onnx_model import from_onnx
 from regal_jax.graphs.importers.torch_model import from_torch
+from regal_jax.graphs.importers.xla_module import from_hlo
 from regal_jax.graphs.microbatches import microbatches
 from regal_jax.graphs.tiles import tiles
 
@@ -27,6 +28,7 @@ __all__ = [
     "datasets",
     "evaluate",
     "from_cost_graph",
+    "from_hlo",
     "from_jax",
     "from_onnx",
     "from_torch",

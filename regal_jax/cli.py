@@ -165,7 +165,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="regal-jax", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    graph_help = "a .json, .jsonl, .onnx or .pbtxt file"
+    graph_help = "a .json, .jsonl, .onnx, .pbtxt or .hlo / .txt (XLA) file"
 
     command = _command(commands, "schedule", schedule)
     command.add_argument("graph", metavar="GRAPH", help=graph_help)

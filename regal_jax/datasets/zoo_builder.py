@@ -5,6 +5,7 @@ The folder it fills: ``graphs/SOURCE/NAME.jsonl.gz``, one ``regal-graph/1`` obje
 again, so an interrupted build goes on where it stopped.
 """
 
+import collections
 import csv
 import functools
 import importlib
@@ -83,8 +84,9 @@ def build(
     folder = Path(folder)
     log = FailureLog(folder / "failures.csv")
     tasks = [task for name in sources for task in _tasks(name, folder, log, modes, models)]
+    tasks.sort(key=lambda task: task.rank)
     context = multiprocessing.get_context("spawn")
-    with pebble.ProcessPool(max_workers=workers, max_tasks=100, context=context) as pool:
+    with pebble.ProcessPool(max_workers=workers, max_tasks=200, context=context) as pool:
         futures = [
             pool.schedule(_build_model, [task, folder, max_ops], timeout=seconds_per_model)
             for task in tasks
@@ -96,12 +98,17 @@ def build(
 
 
 class Task(NamedTuple):
-    """A model to make: its place among its source's recipes, its name, and the modes it lacks."""
+    """A model to make: its place among its source's recipes, and the modes it lacks.
+
+    ``rank``: how many of its family come before it. Models are made by rank, so that a build that
+    is stopped has a bit of every family.
+    """
 
     source: str
     place: int
     name: str
     modes: tuple[str, ...]
+    rank: int
 
 
 def graph_files(folder: str | os.PathLike) -> list[Path]:
@@ -136,7 +143,9 @@ class FailureLog:
 def _tasks(
     source: str, folder: Path, log: FailureLog, modes: Sequence[str], models: str
 ) -> Iterator[Task]:
-    for index, recipe in enumerate(_recipes(source)):
+    before: collections.Counter[str] = collections.Counter()
+    for place, recipe in enumerate(_recipes(source)):
+        rank, before[recipe.family] = before[recipe.family], before[recipe.family] + 1
         lacking = tuple(
             mode
             for mode in recipe.modes
@@ -145,10 +154,10 @@ def _tasks(
             and not _graph_file(folder, source, recipe.name, mode).exists()
         )
         if lacking and re.search(models, recipe.name):
-            yield Task(source, index, recipe.name, lacking)
+            yield Task(source, place, recipe.name, lacking, rank)
 
 
-@functools.lru_cache(maxsize=1)
+@functools.cache
 def _recipes(source: str) -> tuple[recipes.Recipe, ...]:
     try:
         return tuple(find_source(source).recipes())

@@ -8,10 +8,14 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.files import load_graph
 from regal_jax.graphs.importers.cost_graph import from_cost_graph
 from regal_jax.graphs.importers.onnx_model import from_onnx
+from regal_jax.graphs.importers.xla_module import from_hlo
 
 
 def import_graph(path: str | os.PathLike) -> ComputationGraph:
-    """The graph in a ``regal-graph/1`` file, an ONNX model or a CostGraphDef text.
+    """The graph in a ``regal-graph/1`` file, an ONNX model, a CostGraphDef or HLO text.
+
+    XLA's dumps end in ``.txt`` (``module_0001.jit_f.cpu_after_optimizations.txt``) or ``.hlo``;
+    a serialized module in ``.hlo.pb``.
 
     Raises RegalError (of which ImporterError and GraphError are kinds) in one line.
     """
@@ -22,5 +26,7 @@ def import_graph(path: str | os.PathLike) -> ComputationGraph:
         return from_onnx(path)
     if name.endswith(".pbtxt"):
         return from_cost_graph(path)
-    suffixes = ".json, .jsonl, .jsonl.gz, .onnx, .pbtxt"
+    if name.endswith((".txt", ".hlo", ".hlo.pb")):
+        return from_hlo(path)
+    suffixes = ".json, .jsonl, .jsonl.gz, .onnx, .pbtxt, .hlo, .txt, .hlo.pb"
     raise ImporterError(f"{path}: unknown kind of file; supported are {suffixes}")

@@ -1,0 +1,212 @@
+"""A reader of XLA's HLO text: modules, computations and instructions, in the order they stand in.
+
+Understood are the long and the short form: operands with or without shapes and ``%``, layouts,
+comments, nested tuples, quoted strings anywhere.
+"""
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Union
+
+from regal_jax.errors import ImporterError
+
+
+class Array(NamedTuple):
+    """The shape of an array; tokens are arrays of type ``token``."""
+
+    dtype: str
+    dims: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.dims)
+
+    @property
+    def num_bytes(self) -> int:
+        return -(-self.elements * element_bits(self.dtype) // 8)
+
+
+Shape = Union[Array, "tuple[Shape, ...]"]
+
+
+class Instruction(NamedTuple):
+    """One line of a computation.
+
+    ``attributes`` is the text after the operands, strings included. ``arguments`` is the text in
+    the parentheses of a constant or parameter.
+    """
+
+    name: str
+    opcode: str
+    shape: Shape
+    operands: tuple[str, ...]
+    arguments: str
+    attributes: str
+    is_root: bool
+
+    def attribute(self, key: str) -> str | None:
+        """The value of ``key=value``: a word, or what is between its braces."""
+        match = re.search(
+            rf"(?:^|[ ,]){key}=(?:\{{([^{{}}]*)\}}|\"([^\"]*)\"|([^,{{}} ]+))", self.attributes
+        )
+        return None if match is None else next(g for g in match.groups() if g is not None)
+
+    def called(self, *keys: str) -> list[str]:
+        """Names of the computations that these attributes name."""
+        values = [self.attribute(key) for key in keys]
+        return [name.strip().lstrip("%") for value in values if value for name in value.split(",")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Computation:
+    """Instructions by name, in the order of the text, and the name of the root."""
+
+    name: str
+    instructions: Mapping[str, Instruction]
+    root: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Module:
+    """A module: the rest of its first line, its computations by name, the name of the entry."""
+
+    name: str
+    header: str
+    computations: Mapping[str, Computation]
+    entry: str
+
+    @property
+    def is_scheduled(self) -> bool:
+        return "is_scheduled=true" in self.header
+
+
+def parse_module(text: str) -> Module:
+    """Parses the text of a module. Raises ImporterError with the line number."""
+    name = header = entry = current = ""
+    computations: dict[str, Computation] = {}
+    instructions: dict[str, Instruction] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        line = _COMMENT.sub("", line) if "/*" in line else line
+        if line.startswith("HloModule"):
+            name, _, header = line.removeprefix("HloModule").strip().partition(",")
+        elif line.rstrip().endswith("{") and (head := _HEAD.match(line)):
+            current, instructions = head.group(2), {}
+            entry = current if head.group(1) else entry
+        elif line.strip().startswith("}"):
+            computations[current] = _computation(current, instructions, number)
+            current = ""
+        elif current and line.strip():
+            instruction = _instruction(line, number)
+            instructions[instruction.name] = instruction
+    if current or not entry:
+        raise ImporterError("not the text of an HLO module, or cut off: it has no whole ENTRY")
+    return Module(name, header, computations, entry)
+
+
+def leaves(shape: Shape) -> Iterator[Array]:
+    """The arrays of a shape, depth first."""
+    if isinstance(shape, Array):
+        yield shape
+    else:
+        for part in shape:
+            yield from leaves(part)
+
+
+def num_bytes(shape: Shape) -> int:
+    return sum(array.num_bytes for array in leaves(shape))
+
+
+def num_elements(shape: Shape) -> int:
+    return sum(array.elements for array in leaves(shape))
+
+
+def element_bits(dtype: str) -> int:
+    """Bits of an element of a type. ImporterError for an unknown one."""
+    if dtype in ("token", "opaque"):
+        return 0
+    if dtype == "pred":
+        return 8
+    match = re.fullmatch(r"(?:c|s|u|bf|f)(\d+)\w*", dtype)
+    if match is None:
+        raise ImporterError(f"unknown HLO element type {dtype!r}")
+    return int(match.group(1))
+
+
+_COMMENT = re.compile(r"/\*.*?\*/")
+_HEAD = re.compile(r"\s*(ENTRY\s+)?%?([\w.\-]+)\s*(?:\(.*)?(?:->.*)?\{\s*$")
+_START = re.compile(r"\s*(ROOT\s+)?%?([\w.\-]+)\s*=\s*")
+_ARRAY = re.compile(r"([a-z]\w*)(?:\[([^\]]*)\])?(?:\{[^{}]*\})?")
+_OPCODE = re.compile(r"\s*([\w\-]+)\(")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def _computation(name: str, instructions: dict[str, Instruction], line: int) -> Computation:
+    roots = [one.name for one in instructions.values() if one.is_root]
+    if not name or not instructions:
+        raise ImporterError(f"line {line}: a computation without instructions")
+    return Computation(name, instructions, roots[-1] if roots else list(instructions)[-1])
+
+
+def _instruction(line: str, number: int) -> Instruction:
+    start = _START.match(line)
+    if start is None:
+        raise ImporterError(f"line {number}: expected an instruction, found {line.strip()[:40]!r}")
+    try:
+        shape, position = _shape(line, start.end())
+        opcode = _OPCODE.match(line, position)
+        if opcode is None:
+            raise ValueError("no opcode")
+        end = _closing(line, opcode.end())
+        inside = line[opcode.end() : end]
+    except (ValueError, ImporterError) as error:
+        raise ImporterError(f"line {number}: can't read {line.strip()[:40]!r} ({error})") from None
+    literal = opcode.group(1) in ("constant", "parameter", "iota")
+    operands = () if literal else tuple(_operands(inside))
+    rest = line[end + 1 :].lstrip(", ")
+    root = bool(start.group(1))
+    return Instruction(start.group(2), opcode.group(1), shape, operands, inside, rest, root)
+
+
+def _shape(line: str, position: int) -> tuple[Shape, int]:
+    """The shape that starts at a position, and where it ends."""
+    if line[position] != "(":
+        match = _ARRAY.match(line, position)
+        if match is None:
+            raise ValueError("no shape")
+        dims = (dim.strip().removeprefix("<=") for dim in (match.group(2) or "").split(","))
+        return Array(match.group(1), tuple(int(dim) for dim in dims if dim)), match.end()
+    parts: list[Shape] = []
+    position += 1
+    while line[position] != ")":
+        part, position = _shape(line, position)
+        parts.append(part)
+        while line[position] in ", ":
+            position += 1
+    return tuple(parts), position + 1
+
+
+def _closing(line: str, position: int) -> int:
+    """Where the parenthesis closes that was opened before a position."""
+    depth = 1
+    for match in _BRACKETS.finditer(line, position):
+        depth += {"(": 1, ")": -1}.get(match.group(), 0)
+        if depth == 0:
+            return match.start()
+    raise ValueError("an open parenthesis")
+
+
+_BRACKETS = re.compile(r'[()]|"(?:[^"\\]|\\.)*"')
+
+
+def _operands(inside: str) -> Iterator[str]:
+    """Names among operands, which may have shapes before them."""
+    if "%" in inside:
+        return (match.group(1) for match in _PERCENT.finditer(inside))
+    without_shapes = _SHAPES.sub("", inside)
+    return (part.split()[-1] for part in without_shapes.split(",") if part.strip())
+
+
+_PERCENT = re.compile(r"%([\w.\-]+)")
+_SHAPES = re.compile(r"\b[a-z]\w*\[[^\]]*\](?:\{[^{}]*\})?|\([^()]*\)(?=\s)")

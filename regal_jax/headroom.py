@@ -7,17 +7,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from regal_jax import api, methods
+from regal_jax import methods
 from regal_jax.datasets.zoo import mode_of
-from regal_jax.environments import feasibility, lower_bounds
-from regal_jax.environments.platform import Platform
-from regal_jax.environments.schedule import Schedule
+from regal_jax.environments import lower_bounds
+from regal_jax.environments.problem import PlacementProblem
 from regal_jax.graphs import precedence
+from regal_jax.graphs.batching import GraphShape, exact_shape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.microbatches import microbatches
-from regal_jax.search import priority_rules
 
 
 class Setting(NamedTuple):
@@ -81,44 +78,38 @@ def measure(
 def _measure_one(
     graph: ComputationGraph, setting: Setting, evaluations: Callable[[int], int]
 ) -> dict[str, Any]:
-    platform = Platform(setting.num_devices)
-    program = _peak(graph, platform, _program_order(graph, platform))
-    simple = methods.best_simple_schedule(graph, "peak_memory", platform)
-    found = api.optimize(
-        graph, num_devices=setting.num_devices, evaluations=evaluations(graph.num_ops)
+    problem = PlacementProblem(
+        graph, setting.num_devices, "peak_memory", shape=_coarse_shape(graph)
     )
-    cheap = _peak(graph, platform, [simple])
-    best = min(program, cheap, max(found.peak_memory))
+    budget = methods.Budget(evaluations(graph.num_ops))
+    simple = {
+        order: _peak(problem, methods.run_rule(problem, budget, order=order)) for order in _ORDERS
+    }
+    rule = min(simple, key=simple.__getitem__)
+    best = min(simple[rule], _peak(problem, methods.run_auto(problem, budget)))
+    program = simple["program_order"]
     return {
         "bound": lower_bounds.peak_memory_bound(graph, setting.num_devices),
         "program": program,
-        "cheap": cheap,
-        "rule": simple.method,
+        "cheap": simple[rule],
+        "rule": rule,
         "best": best,
         "headroom": round(100 * (program / best - 1), 3) if best else 0.0,
     }
 
 
-def _program_order(graph: ComputationGraph, platform: Platform) -> list[Schedule]:
-    order = priority_rules.program_order(graph)
-    weight = priority_rules.op_weights(graph, "peak_memory")
-    placements = [priority_rules.single_device(graph)]
-    if platform.num_devices > 1:
-        balanced = priority_rules.greedily_balanced(graph, order, weight, platform.num_devices)
-        placements.append(balanced)
-    return [
-        priority_rules.build_schedule(
-            graph,
-            order,
-            placement,
-            objective="peak_memory",
-            num_devices=platform.num_devices,
-        )
-        for placement in placements
-    ]
+_ORDERS = ("program_order", "depth_first", "breadth_first")
 
 
-def _peak(graph: ComputationGraph, platform: Platform, schedules: list[Schedule]) -> int:
-    """The least exact peak of some schedules, in bytes."""
-    costs = [feasibility.evaluate(graph, schedule, platform) for schedule in schedules]
-    return min(int(np.max(cost.peak_memory)) for cost in costs)
+def _peak(problem: PlacementProblem, found: methods.Found) -> int:
+    """Bytes of the fullest device, exact: the compiled kernel counts in integers."""
+    return int(problem.fitness(found.chromosome[None])[0])
+
+
+def _coarse_shape(graph: ComputationGraph) -> GraphShape:
+    """A shape out of few, so that thousands of graphs need a handful of compilations."""
+    exact = exact_shape(graph)
+    rung = 64
+    while rung < max(exact.ops, exact.tensors / 2, exact.edges / 3):
+        rung *= 2
+    return GraphShape(rung, 2 * rung, 3 * rung, exact.output_window, exact.edge_window)

@@ -179,7 +179,7 @@ def _climb(problem: PlacementProblem, budget: Budget, start: Found) -> Found:
     chromosome = random_keys.pad(start.chromosome[None], sizes, shape, problem.num_devices)[0]
     genes = random_keys.split(jnp.asarray(chromosome), shape[0], problem.num_devices)
     state = block_moves.ClimbState(genes=genes, cost=jnp.asarray(start.history[-1][1], float))
-    history, key = jnp.zeros(rounds), jax.random.key(budget.seed)
+    history, key = jnp.zeros(batching.padded_size(rounds)), jax.random.key(budget.seed)
     for first in range(0, rounds, _CHUNK):
         last = min(first + _CHUNK, rounds)
         state, history = _climb_rounds(
@@ -191,7 +191,7 @@ def _climb(problem: PlacementProblem, budget: Budget, start: Found) -> Found:
         np.asarray(random_keys.join(state.genes))[None], sizes, shape, problem.num_devices
     )[0]
     spent = start.evaluations + _NEIGHBOURS * np.arange(1, rounds + 1)
-    costs = np.minimum(np.asarray(history, float), start.history[-1][1])
+    costs = np.minimum(np.asarray(history, float)[:rounds], start.history[-1][1])
     points = tuple(zip(spent.tolist(), costs.tolist(), strict=True))
     return Found(own, int(spent[-1]), start.history + points)
 
@@ -305,7 +305,12 @@ def _encoded(problem: PlacementProblem, order, placement) -> np.ndarray:
 
 
 def _padded(problem: PlacementProblem) -> PlacementProblem:
-    """The same problem with the graph padded, so that similar graphs share a compilation."""
+    """The same problem with the graph padded, so that similar graphs share a compilation.
+
+    One that is padded already stays as it is.
+    """
+    if problem.shape != batching.exact_shape(problem.graph):
+        return problem
     platform = problem.platform
     return PlacementProblem(
         problem.graph,

@@ -35,6 +35,23 @@ def test_regal_memory_smoke(tmp_path):
     assert (tmp_path / "results.csv").read_text() == rows
 
 
+def test_the_model_zoo_is_built_packed_and_looked_at(tmp_path):
+    built, packed = tmp_path / "built", tmp_path / "packed"
+    flags = EXPERIMENTS / "flags" / "smoke"
+    first = launch(
+        "build_model_zoo.py", f"--flagfile={flags}/build_model_zoo.flags", f"--output={built}"
+    )
+    assert " 0 failed" in first
+    pack = (f"--flagfile={flags}/pack_model_zoo.flags", f"--folder={built}", f"--output={packed}")
+    assert "graphs, described in" in launch("pack_model_zoo.py", *pack)
+    card = (packed / "model_zoo.csv").read_bytes()
+    launch("pack_model_zoo.py", *pack)
+    assert (packed / "model_zoo.csv").read_bytes() == card
+    page = tmp_path / "zoo.html"
+    launch("model_zoo_page.py", f"--card={packed}/model_zoo.csv", f"--output={page}")
+    assert "flax/mlp" in page.read_text()
+
+
 def test_readme_quick_start(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)

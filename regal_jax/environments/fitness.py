@@ -73,7 +73,8 @@ def operand(graph: ComputationGraph, shape: GraphShape, backend: Backend) -> Any
     if backend == "jax":
         return batching.graph_arrays(graph, shape)
     packed = native_graph.pack(native_graph.native_graph(graph))
-    return np.pad(packed, (0, batching.padded_size(len(packed)) - len(packed)))
+    length = native_graph.packed_length(shape.ops, shape.tensors, shape.edges)
+    return np.pad(packed, (0, length - len(packed)))
 
 
 def costs(model: CostModel, graph: Any, chromosomes: jax.Array) -> jax.Array:

@@ -99,6 +99,13 @@ def pack(graph: NativeGraph) -> np.ndarray:
     return np.concatenate(parts)
 
 
+def packed_length(num_ops: int, num_tensors: int, num_edges: int) -> int:
+    """The most numbers that ``pack`` needs for a graph of at most this size."""
+    header = 2 * len(NativeGraph._fields) + 4
+    offsets_and_evenness = 3 + len(NativeGraph._fields)
+    return header + offsets_and_evenness + 11 * num_ops + 7 * num_tensors + 2 * num_edges
+
+
 def unpack(buffer: np.ndarray) -> NativeGraph:
     """The arrays of a packed graph, as views of the buffer (padding at its end is ignored)."""
     num_columns = len(NativeGraph._fields)

@@ -10,7 +10,7 @@ from regal_jax.datasets import zoo, zoo_builder
 from regal_jax.errors import OptionError, RegalError
 
 
-def run(folder, *, modes=("inference",), models=r"mlp", **changes):
+def run(folder, *, modes=("inference",), models=r"flax/mlp_[12]", **changes):
     outcomes = []
     options = {"seconds_per_model": 100.0, "workers": 1, "max_ops": 1000} | changes
     zoo_builder.build(

@@ -17,6 +17,7 @@ Buffers that XLA reuses in place within fusions and dynamic-update-slices are no
 text: such an op has operands and results in memory together. FLOPs and bytes: ``xla_flops``.
 """
 
+import importlib
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -112,11 +113,11 @@ def _text_of(source: Any) -> tuple[str, str, str]:
 
 def _deserialized(data: bytes, where: str) -> str:
     try:
-        from jaxlib import _hlo
+        hlo = importlib.import_module("jaxlib._hlo")
     except ImportError:
         raise ImporterError(f"{where}: this jaxlib can't read modules; give the text") from None
     try:
-        return _hlo.HloModule.from_serialized_hlo_module_proto(data).to_string()
+        return hlo.HloModule.from_serialized_hlo_module_proto(data).to_string()
     except Exception as error:
         reason = (str(error).splitlines() or [""])[0]
         raise ImporterError(f"{where}: not a serialized HLO module ({reason})") from None

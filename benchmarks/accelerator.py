@@ -22,7 +22,7 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 def main() -> None:
     on_cpu = jax.default_backend() == "cpu"
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data_dir", help="folder with graphs.jsonl.gz; synthetic graphs without")
+    parser.add_argument("--data_dir", help="folder of graph files instead of the model zoo")
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 500])
     batches = [10, 100] if on_cpu else [100, 1000, 10_000, 100_000]
     parser.add_argument("--batches", type=int, nargs="+", default=batches)

@@ -1,6 +1,6 @@
 """BRKGA end to end against pymoo's BRKGA, and what a search costs in all.
 
-    python benchmarks/brkga.py --data_dir FOLDER_WITH_graphs.jsonl.gz
+    python benchmarks/brkga.py
 
 Both searches have the same population parameters, number of evaluations and compiled fitness, the
 fitness on one core. Every measurement of time to first result runs in a process of its own.
@@ -43,7 +43,7 @@ def main() -> None:
 
 def parse_flags() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data_dir", help="folder with graphs.jsonl.gz; synthetic graphs without")
+    parser.add_argument("--data_dir", help="folder of graph files instead of the model zoo")
     parser.add_argument("--ops", type=int, default=560)
     parser.add_argument("--evaluations", type=int, default=5000)
     parser.add_argument("--seeds", type=int, default=3)

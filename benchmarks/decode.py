@@ -1,6 +1,6 @@
 """Evaluations a second: the compiled kernel against plain C++ and pure JAX, in one run.
 
-    python benchmarks/decode.py --data_dir FOLDER_WITH_graphs.jsonl.gz
+    python benchmarks/decode.py
 
 Columns: microseconds an evaluation (batch of 100, best of several) of the kernel on one core, and
 how many times slower its peers are. All results are compared for equality before they are timed.
@@ -29,7 +29,7 @@ SOURCE = Path(__file__).with_name("plain_decode.cpp")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data_dir", help="folder with graphs.jsonl.gz; synthetic graphs without")
+    parser.add_argument("--data_dir", help="folder of graph files instead of the model zoo")
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 500, 1000, 2000])
     parser.add_argument("--num_devices", type=int, default=2)
     parser.add_argument("--batch", type=int, default=100)

@@ -1,20 +1,20 @@
 """Graphs for the benchmarks: real ones of about a given size, else synthetic layered ones."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 
-from regal_jax.graphs import files, random_graphs
+from regal_jax.datasets import zoo
+from regal_jax.graphs import random_graphs
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 
 def graphs_of_sizes(data_dir: str | None, sizes: list[int]) -> list[ComputationGraph]:
-    """For each size, the graph of the nearest number of ops in ``data_dir``/graphs.jsonl.gz.
+    """For each size, the test graph of the nearest number of ops in the model zoo or a folder.
 
-    A synthetic graph stands in where there is no such file, or none within 20% of the size.
+    A synthetic graph stands in where none is within 20% of the size.
     """
-    pool = files.load_graphs(Path(data_dir) / "graphs.jsonl.gz") if data_dir else []
+    pool = zoo.model_zoo("all" if data_dir else "test", folder=data_dir)
     chosen = []
     for size in sizes:
         nearest = min(pool, key=lambda graph: abs(graph.num_ops - size), default=None)

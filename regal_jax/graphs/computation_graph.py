@@ -165,7 +165,7 @@ class ComputationGraph:
     @functools.cached_property
     def topological_order(self) -> np.ndarray:
         """int32[O]: ops in an order that respects every edge, lowest index first where free."""
-        if np.all(self.edges[:, 0] < self.edges[:, 2]):
+        if np.all(self.producer[self.consumers.row_of_value()] < self.consumers.values):
             return np.arange(self.num_ops, dtype=np.int32)
         return _kahn(self)
 

@@ -266,8 +266,8 @@ FAMILIES = (
         *_wired("er", (10, 6), (16, 7), stages=2), *_wired("er", (24, 8), (32, 9), **FORWARD),
     ]),
     Family("darts", CellNet, SMALL, [
-        *_celled(DARTS, (2, 3, 4, 6, 8)), *_celled(DARTS, (5, 7), auxiliary=True),
-        *_celled(DARTS, (14, 20), auxiliary=True, **FORWARD),
+        *_celled(DARTS, (2, 3, 4, 5)), *_celled(DARTS, (4, 6), auxiliary=True),
+        *_celled(DARTS, (8,), **FORWARD), *_celled(DARTS, (14, 20), auxiliary=True, **FORWARD),
     ]),
     Family("nasnet", CellNet, SMALL, [
         *_celled(NASNET, (1, 2, 3, 4)), *_celled(NASNET, (4,), auxiliary=True),
@@ -288,8 +288,7 @@ FAMILIES = (
     ]),
     Family("supernet", SuperNet, SMALL, [
         {"cells": 1, "nodes": 2}, {"cells": 1, "nodes": 3}, {"cells": 1}, {"cells": 2, "nodes": 2},
-        {"cells": 2, "nodes": 2, "kinds": ("sep_3", "sep_5", "dil_3", "dil_5", "max_3", "avg_3",
-                                           "skip")},
+        {"cells": 1, "nodes": 3, "kinds": ("sep_3", "sep_5", "max_3", "skip")},
         {"cells": 3, **FORWARD}, {"cells": 5, **FORWARD},
     ]),
 )  # fmt: skip

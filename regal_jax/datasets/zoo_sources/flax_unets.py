@@ -278,10 +278,10 @@ FAMILIES = (
     ]),
     Family("hourglass", StackedHourglass, ((8, 256, 256, 3),), [
         {"stacks": 1, "depth": 2}, {"stacks": 1}, {"stacks": 2}, {"stacks": 4},
-        {"stacks": 8, "depth": 3},
+        {"stacks": 5, "depth": 3}, {"stacks": 8, **FORWARD},
     ]),
     Family("bifpn_detector", Detector, ((8, 512, 512, 3),), [
         {"layers": 1, "scales": 3}, {"layers": 2}, {"layers": 3, "scales": 5},
-        {"layers": 6, "scales": 5},
+        {"layers": 6, "scales": 5, **FORWARD},
     ]),
 )  # fmt: skip

@@ -42,8 +42,13 @@ class Source(NamedTuple):
     recipes: Callable[[], Iterator[Recipe]]
 
     def version(self) -> str:
-        """``timm-1.0.31``: the first package and its version; PackageNotFoundError without it."""
-        return f"{self.packages[0]}-{importlib.metadata.version(self.packages[0])}"
+        """``timm-1.0.31`` or, where the first package is called otherwise, ``xla/jax-0.10.2``.
+
+        Raises PackageNotFoundError without the package.
+        """
+        package = self.packages[0]
+        version = f"{package}-{importlib.metadata.version(package)}"
+        return version if package == self.name else f"{self.name}/{version}"
 
 
 def build(source: Source, recipe: Recipe, mode: str) -> ComputationGraph:

@@ -5,6 +5,7 @@
 | matrix products, convolutions, attention | ``torch.utils.flop_counter``, but for its gaps: |
 | convolution_backward | the forward's for each gradient asked for (grouped ones, too) |
 | _scaled_dot_product_flash_attention_for_cpu | 4 * query elements * key length; backward 10 |
+| _native_multi_head_attention, _transformer_encoder_layer_fwd | their products, by the same rules |
 | mv, dot, vdot, addmv | 2 * matrix or vector elements |
 | mkldnn_rnn_layer | 2 * steps * batch * weights; backward twice that |
 | *_norm, *_norm_backward, *softmax* | 5, backward 8, per element of the largest tensor |
@@ -97,6 +98,22 @@ def _attention_backward(call: Call) -> float:
     return 2 * rows * key.shape[-2] * (3 * query.shape[-1] + 2 * value.shape[-1])
 
 
+def _multi_head_attention(call: Call) -> float:
+    """Projections and attention of ``_native_multi_head_attention``, with a query of [B, N, E]."""
+    query, key = call.args[:2]
+    projections = call.args[5].num_elements + call.args[7].num_elements
+    rows = math.prod(query.shape[:-1])
+    return 2 * rows * (projections + 2 * key.shape[1] * query.shape[-1])
+
+
+def _encoder_layer(call: Call) -> float:
+    """``_transformer_encoder_layer_fwd``: self-attention and two dense layers."""
+    source = call.args[0]
+    weights = sum(call.args[place].num_elements for place in (3, 5, 14, 16))
+    rows = math.prod(source.shape[:-1])
+    return 2 * rows * (weights + 2 * source.shape[1] * source.shape[-1])
+
+
 def _recurrent(times: int) -> Callable[[Call], float]:
     """``times`` * 2 * steps * batch * weights; the sequence is the first argument."""
 
@@ -166,6 +183,8 @@ _FORMULAS: MappingProxyType[str, Callable[[Call], float]] = MappingProxyType(
         "convolution_backward": _convolution_backward,
         "_scaled_dot_product_flash_attention_for_cpu": _attention,
         "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
+        "_native_multi_head_attention": _multi_head_attention,
+        "_transformer_encoder_layer_fwd": _encoder_layer,
         "mkldnn_rnn_layer": _recurrent(1),
         "mkldnn_rnn_layer_backward": _recurrent(2),
     }

@@ -6,11 +6,12 @@ Measuring (bounds, simple orders, a search on one and two devices) takes a secon
 What the card in ``--output`` has already isn't measured again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent import futures
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from absl import flags
 from rich.console import Console
@@ -36,30 +37,45 @@ def main(_) -> None:
     graphs = zoo_pack.distinct(zoo.model_zoo(folder=_FOLDER.value))
     for path in zoo_pack.save(graphs, output):
         console.print(f"wrote {path}: {path.stat().st_size / 2**20:.1f} MiB")
-    rows, path = {}, output / "model_zoo.csv"
-    if path.exists():
-        rows = {row["fingerprint"]: row for row in zoo_card.read_card(path)}
-    rows = {key: rows[key] for graph in graphs if (key := graph.fingerprint[:16]) in rows}
-    missing = [graph for graph in graphs if graph.fingerprint[:16] not in rows]
-    for done, row in enumerate(_measured(missing), 1):
-        rows[row["fingerprint"]] = row
-        console.print(f"{done}/{len(missing)} {row['name']}", soft_wrap=True)
-        if done % _SAVE_EVERY == 0:
-            zoo_card.write_card(rows.values(), path)
-    zoo_card.write_card(rows.values(), path)
-    console.print(f"{len(graphs)} graphs, described in {path}")
+    path = output / "model_zoo.csv"
+    known = _columns_of(path)
+    rows = {
+        graph.fingerprint[:16]: headroom.structure(graph, split)
+        | known.get(graph.fingerprint[:16], {})
+        for graph, split in zip(graphs, zoo.splits(graphs), strict=True)
+    }
+    missing = [graph for graph in graphs if graph.fingerprint[:16] not in known]
+    done = {key: row for key, row in rows.items() if key in known}
+    for number, (graph, columns) in enumerate(_measured(missing), 1):
+        key = graph.fingerprint[:16]
+        done[key] = rows[key] | columns
+        console.print(f"{number}/{len(missing)} {graph.name}", soft_wrap=True)
+        if number % _SAVE_EVERY == 0:
+            zoo_card.write_card(done.values(), path)
+    zoo_card.write_card(done.values(), path)
+    console.print(f"{len(done)} graphs, described in {path}")
 
 
-def _measured(graphs: Sequence[ComputationGraph]):
-    """Their rows of the card, in their order."""
+def _columns_of(path: Path) -> dict[str, dict[str, Any]]:
+    """What was measured before, by fingerprint; nothing without a card."""
+    if not path.exists():
+        return {}
+    measured = [f"{measure}_{x}" for x in headroom.SETTINGS for measure in zoo_card.MEASURES]
+    return {
+        row["fingerprint"]: {column: row[column] for column in measured}
+        for row in zoo_card.read_card(path)
+    }
+
+
+def _measured(
+    graphs: Sequence[ComputationGraph],
+) -> Iterator[tuple[ComputationGraph, dict[str, Any]]]:
+    """Each graph and the columns that need a search, in order."""
     budget = partial(_budget, _EVALUATIONS.value, _WORK.value)
     measure = partial(headroom.measure, evaluations=budget, max_ops=_MAX_OPS.value)
     context = get_context("spawn")
     with futures.ProcessPoolExecutor(_WORKERS.value, context, compilation_cache.enable) as pool:
-        for graph, split, columns in zip(
-            graphs, zoo.splits(graphs), pool.map(measure, graphs), strict=True
-        ):
-            yield headroom.structure(graph, split) | columns
+        yield from zip(graphs, pool.map(measure, graphs), strict=True)
 
 
 def _budget(evaluations: int, work: int, num_ops: int) -> int:

@@ -25,6 +25,7 @@ def optimize(
     latency: float = 0.0,
     per_byte: float = 0.0,
     policy: str | Path | None = None,
+    time_limit: float | None = None,
     on_progress: OnProgress | None = None,
 ) -> Schedule:
     """Searches for a schedule of low cost.
@@ -40,6 +41,8 @@ def optimize(
       memory_capacity: bytes per device; schedules within it always beat others.
       latency, per_byte: us, of a tensor that crosses devices.
       policy: file of a trained REGAL policy, instead of the shipped one.
+      time_limit: seconds after which a search ends with the best so far; it is looked at every few
+        generations. With a limit the result depends on the machine's speed.
       on_progress: called with (evaluations so far, best cost so far) now and then.
 
     Returns:
@@ -59,13 +62,17 @@ def optimize(
     run = find_method(method)
     if not isinstance(seed, int) or seed < 0:
         raise OptionError(f"seed must be an integer >= 0, got {seed!r}")
-    budget = Budget(evaluations, seed, policy)
+    if time_limit is not None and not time_limit > 0:
+        raise OptionError(f"time_limit must be a positive number of seconds, got {time_limit}")
+    begin = time.perf_counter()
+    deadline = float("inf") if time_limit is None else begin + time_limit
+    budget = Budget(evaluations, seed, policy, deadline)
     if on_progress is not None:
         budget = budget._replace(on_progress=on_progress)
-    begin = time.perf_counter()
     found = run(problem, budget)
-    return problem.decode(
-        found.chromosome,
+    schedule = problem.decode(found.chromosome)
+    return schedule.replace(
+        lower_bound=max(problem.lower_bound, found.lower_bound),
         method=method,
         evaluations=found.evaluations,
         seed=seed,

@@ -60,6 +60,7 @@ def schedule(options: argparse.Namespace) -> None:
             latency=options.latency,
             per_byte=options.per_byte,
             policy=options.policy,
+            time_limit=options.time_limit,
             on_progress=on_progress,
         )
     simple = methods.best_simple_schedule(graph, options.objective, platform)
@@ -174,6 +175,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--evaluations", type=int, default=5000, help="budget of the search")
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--policy", help="file of a trained policy")
+    command.add_argument("--time_limit", type=float, help="seconds, then the best so far")
     command.add_argument("--output", help="schedule file to write (.json)")
     command.add_argument("--trace", help="Perfetto / Chrome trace to write (.json)")
     command.add_argument("--plot", help="picture to write (.png, .svg, .pdf)")

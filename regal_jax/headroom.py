@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from regal_jax import methods
 from regal_jax.datasets.zoo import mode_of
 from regal_jax.environments import lower_bounds
 from regal_jax.environments.problem import PlacementProblem
@@ -15,6 +14,9 @@ from regal_jax.graphs import precedence
 from regal_jax.graphs.batching import GraphShape, exact_shape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.microbatches import microbatches
+from regal_jax.methods import simple
+from regal_jax.methods.auto import run_auto
+from regal_jax.methods.base import Budget, Found
 
 
 class Setting(NamedTuple):
@@ -81,17 +83,17 @@ def _measure_one(
     problem = PlacementProblem(
         graph, setting.num_devices, "peak_memory", shape=_coarse_shape(graph)
     )
-    budget = methods.Budget(evaluations(graph.num_ops))
-    simple = {
-        order: _peak(problem, methods.run_rule(problem, budget, order=order)) for order in _ORDERS
+    budget = Budget(evaluations(graph.num_ops))
+    peaks = {
+        order: _peak(problem, simple.run_rule(problem, budget, order=order)) for order in _ORDERS
     }
-    rule = min(simple, key=simple.__getitem__)
-    best = min(simple[rule], _peak(problem, methods.run_auto(problem, budget)))
-    program = simple["program_order"]
+    rule = min(peaks, key=peaks.__getitem__)
+    best = min(peaks[rule], _peak(problem, run_auto(problem, budget)))
+    program = peaks["program_order"]
     return {
         "bound": lower_bounds.peak_memory_bound(graph, setting.num_devices),
         "program": program,
-        "cheap": simple[rule],
+        "cheap": peaks[rule],
         "rule": rule,
         "best": best,
         "headroom": round(100 * (program / best - 1), 3) if best else 0.0,
@@ -101,7 +103,7 @@ def _measure_one(
 _ORDERS = ("program_order", "depth_first", "breadth_first")
 
 
-def _peak(problem: PlacementProblem, found: methods.Found) -> int:
+def _peak(problem: PlacementProblem, found: Found) -> int:
     """Bytes of the fullest device, exact: the compiled kernel counts in integers."""
     return int(problem.fitness(found.chromosome[None])[0])
 

@@ -77,6 +77,7 @@ def test_options_reach_the_search(graph_file, monkeypatch, capsys):
         "latency": 1.5,
         "per_byte": 0.25,
         "policy": None,
+        "time_limit": None,
     }
     flags = [f"--{key}={value}" for key, value in options.items() if value is not None]
     assert run("schedule", graph_file, *flags) == 0

@@ -11,7 +11,7 @@ from regal_jax.graphs.batching import padded_shape
 from regal_jax.methods import METHODS
 from regal_jax.policies.regal import RegalConfig
 from regal_jax.search import priority_rules
-from regal_jax.training.checkpoints import save_policy
+from regal_jax.training.checkpoints import load_policy, save_policy
 from tests.policies.cases import inputs_of, random_graph
 
 GRAPH = random_graph(4, 7)
@@ -89,7 +89,7 @@ def test_a_policy_for_other_devices_does_not_fit(policy):
 
 
 def test_a_policy_for_another_objective_does_not_fit(policy, tmp_path):
-    params, config, _ = methods.checkpoints.load_policy(policy[2])
+    params, config, _ = load_policy(policy[2])
     save_policy(tmp_path / "p.policy", params, config, about={"objective": "makespan"})
     with pytest.raises(OptionError, match="for the objective makespan"):
         optimize(method="regal", policy=tmp_path / "p.policy")

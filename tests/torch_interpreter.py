@@ -24,7 +24,7 @@ class Memory:
             return value
         storage = self.storages.get(value.storage)
         if storage is None:  # only its shape is looked at
-            return torch.empty_strided(value.shape, value.stride, dtype=value.dtype, device="meta")
+            return torch.empty_strided(value.shape, value.stride, dtype=value.dtype)
         return torch.empty(0, dtype=value.dtype).set_(
             storage, value.offset, value.shape, value.stride
         )

@@ -14,7 +14,7 @@ from regal_jax.environments import (
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Objective, Schedule, check_objective
 from regal_jax.errors import GraphError, OptionError
-from regal_jax.graphs.batching import GraphShape, exact_shape
+from regal_jax.graphs.batching import GraphShape, exact_shape, padded_shape
 from regal_jax.graphs.computation_graph import MAX_INTEGER, ComputationGraph
 
 
@@ -56,6 +56,38 @@ class PlacementProblem:
         total = float(graph.size.astype(float).sum() + graph.workspace.max(initial=0))
         if total > MAX_INTEGER:
             raise GraphError("tensors.size", "the sizes add up to more than 2**53 bytes")
+
+    @classmethod
+    def on(
+        cls,
+        graph: ComputationGraph,
+        platform: Platform,
+        objective: Objective = "peak_memory",
+        *,
+        shape: GraphShape | None = None,
+        backend: fitness.Backend | None = None,
+    ) -> "PlacementProblem":
+        """The problem of a platform that exists already."""
+        return cls(
+            graph,
+            platform.num_devices,
+            objective,
+            memory_capacity=platform.memory_capacity,  # type: ignore[arg-type]
+            latency=platform.latency,
+            per_byte=platform.per_byte,
+            shape=shape,
+            backend=backend,
+        )
+
+    def padded(self) -> "PlacementProblem":
+        """The same problem padded, so that similar graphs share a compilation.
+
+        One that is padded already is returned as it is.
+        """
+        if self.shape != exact_shape(self.graph):
+            return self
+        shape = padded_shape([self.graph])
+        return self.on(self.graph, self.platform, self.objective, shape=shape, backend=self.backend)
 
     @property
     def num_devices(self) -> int:

@@ -143,7 +143,7 @@ def jax_steps(order, row, num_ops, num_tensors):
     return used[np.argsort(position[used])].tolist()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(data=st.data(), graph=GRAPHS, num_devices=DEVICES)
 def test_kernel_and_checker_equal_the_oracle(data, graph, num_devices):
     genes = data.draw(chromosomes(graph, num_devices))
@@ -172,7 +172,7 @@ def test_kernel_and_checker_equal_the_oracle(data, graph, num_devices):
         assert (cost.makespan, cost.start.tolist()) == (time[row], start)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(data=st.data(), graph=GRAPHS, num_devices=DEVICES)
 def test_pure_jax_equals_the_oracle(data, graph, num_devices):
     genes = data.draw(chromosomes(graph, num_devices))
@@ -192,7 +192,7 @@ def test_pure_jax_equals_the_oracle(data, graph, num_devices):
 
 
 @pytest.mark.parametrize("objective", ["peak_memory", "makespan"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data(), graph=GRAPHS, num_devices=st.sampled_from([1, 3]), limited=st.booleans())
 def test_costs_of_both_backends_are_equal(objective, data, graph, num_devices, limited):
     """In jit on padded chromosomes, and outside on unpadded ones, with and without a capacity."""
@@ -212,7 +212,7 @@ def test_costs_of_both_backends_are_equal(objective, data, graph, num_devices, l
     np.testing.assert_array_equal(values, outside)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data(), graphs=st.lists(GRAPHS, min_size=3, max_size=3))
 def test_costs_of_many_graphs_under_vmap(data, graphs):
     num_devices = 2
@@ -231,7 +231,7 @@ def test_costs_of_many_graphs_under_vmap(data, graphs):
         np.testing.assert_array_equal(pure(arrays, stacked), expected)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data(), graph=GRAPHS, num_devices=DEVICES)
 def test_padding_changes_no_cost_and_unpads(data, graph, num_devices):
     genes = data.draw(chromosomes(graph, num_devices))
@@ -247,7 +247,7 @@ def test_padding_changes_no_cost_and_unpads(data, graph, num_devices):
 
 
 @pytest.mark.parametrize("objective", ["peak_memory", "makespan"])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data(), graph=GRAPHS, num_devices=DEVICES)
 def test_infeasible_costs_exceed_feasible_ones_and_rank_by_excess(
     objective, data, graph, num_devices
@@ -274,7 +274,7 @@ def test_infeasible_costs_exceed_feasible_ones_and_rank_by_excess(
 TINY = computation_graphs(max_ops=4, max_tensors=4)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(data=st.data(), graph=TINY, num_devices=st.integers(1, 2))
 def test_exhaustive_search_bounds_every_decoded_cost(data, graph, num_devices):
     """lower bound <= optimum over all schedules <= any chromosome, and a chromosome attains it."""

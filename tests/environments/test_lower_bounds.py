@@ -61,7 +61,7 @@ def test_a_graph_without_tensors():
     assert lower_bounds.makespan_bound(graph, 2) == 1.0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(graph=computation_graphs(), num_devices=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
 def test_no_schedule_is_below_the_bound(graph, num_devices, seed):
     rng = np.random.default_rng(seed)
@@ -71,7 +71,7 @@ def test_no_schedule_is_below_the_bound(graph, num_devices, seed):
         assert problem.fitness(genes).min() >= problem.lower_bound
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(graph=computation_graphs())
 def test_more_devices_never_raise_the_bound(graph):
     for bound in (lower_bounds.peak_memory_bound, lower_bounds.makespan_bound):

@@ -73,14 +73,14 @@ def test_large_sizes_are_exact():
         assert np.asarray(pure).tolist() == [size + 5] * 2
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(computation_graphs())
 def test_makespan_of_one_device_is_the_work(graph):
     problem = PlacementProblem(graph, 1, "makespan", latency=5.0, per_byte=1.0)
     assert problem.fitness(uniform(problem, 2)).tolist() == [graph.duration.sum()] * 2
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(computation_graphs())
 def test_decoded_schedules_carry_their_exact_cost(graph):
     for objective in ("peak_memory", "makespan"):

@@ -59,7 +59,7 @@ def test_pad_places_each_block_and_unpad_reverses_it(sizes, more):
     np.testing.assert_array_equal(random_keys.unpad(padded, sizes[:2], wide, num_devices), genes)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(graph=computation_graphs(), num_devices=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
 def test_decode_reverses_encode(graph, num_devices, seed):
     problem = PlacementProblem(graph, num_devices)

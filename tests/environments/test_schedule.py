@@ -78,7 +78,7 @@ def test_file_round_trip(tmp_path):
     assert os.listdir(tmp_path) == [path.name]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(graph=computation_graphs(), num_devices=st.integers(1, 3), seed=st.integers(0, 2**32 - 1))
 def test_decoded_schedules_round_trip(graph, num_devices, seed):
     problem = PlacementProblem(graph, num_devices, "makespan")

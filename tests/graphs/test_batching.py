@@ -81,7 +81,7 @@ def test_a_shape_too_small_is_rejected(axis):
         batching.graph_arrays(hand_graph(), GraphShape(*shape))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(computation_graphs(max_ops=6), min_size=1, max_size=3))
 def test_a_batch_holds_each_graph(graphs):
     shape = batching.padded_shape(graphs)

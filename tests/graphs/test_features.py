@@ -97,7 +97,7 @@ def test_the_pinned_op_is_the_first_of_the_largest():
     assert pinned_op(ComputationGraph.create(num_ops=0, producer=[], size=[], consumers=[])) == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(computation_graphs(max_ops=6))
 def test_all_features_are_between_0_and_1(graph):
     statistics = np.ones((graph.num_ops, 3), np.float32)

@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regal_jax.errors import OptionError
@@ -222,7 +222,6 @@ def test_ops_after_the_update_run_once():
     assert microbatches(early, 3).op_names == step.op_names
 
 
-@settings(deadline=None)
 @given(annotated_graphs(), st.integers(2, 3))
 def test_any_annotated_graph_splits(graph, num_replicas):
     graph = topological(graph)
@@ -238,7 +237,6 @@ def test_any_annotated_graph_splits(graph, num_replicas):
     assert split.num_ops == once.sum() + num_replicas * (~once).sum() + added.sum()
 
 
-@settings(deadline=None)
 @given(annotated_graphs(), st.integers(2, 3))
 def test_every_replica_keeps_its_precedence_and_the_update_waits_for_all(graph, num_replicas):
     graph = topological(graph)
@@ -259,7 +257,6 @@ def test_every_replica_keeps_its_precedence_and_the_update_waits_for_all(graph, 
             assert new[split.producer[gradient], op].all()
 
 
-@settings(deadline=None)
 @given(annotated_graphs(), st.integers(2, 3))
 def test_nobody_sees_a_half_accumulated_gradient(graph, num_replicas):
     """Every reader of an accumulator comes before the first addition or after the last."""

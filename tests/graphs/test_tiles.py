@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regal_jax.errors import OptionError
@@ -103,7 +103,6 @@ def test_graphs_without_row_wise_ops_stay_as_they_are():
         tiles(graph, 0)
 
 
-@settings(deadline=None)
 @given(kinded_graphs(), st.integers(2, 4))
 def test_totals_are_kept(graph, num_tiles):
     split = tiles(graph, num_tiles)
@@ -126,7 +125,6 @@ def test_totals_are_kept(graph, num_tiles):
         assert getattr(split, column).dtype == getattr(graph, column).dtype
 
 
-@settings(deadline=None)
 @given(kinded_graphs(), st.integers(2, 3))
 def test_precedence_is_that_of_the_source_ops(graph, num_tiles):
     split, pairs = tiles(graph, num_tiles), origins(graph, num_tiles)
@@ -146,7 +144,6 @@ def test_precedence_is_that_of_the_source_ops(graph, num_tiles):
             assert all(after[number[u, tile], number[v, 0]] for tile in range(num_tiles))
 
 
-@settings(deadline=None)
 @given(kinded_graphs(), st.integers(2, 3))
 def test_tiles_of_a_program_order_are_in_program_order(graph, num_tiles):
     graph = permute(graph, graph.topological_order, np.arange(graph.num_tensors))

@@ -49,7 +49,7 @@ def test_capacity_does_not_matter():
     np.testing.assert_array_equal(limited.finish, unlimited.finish)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(scheduled_graphs())
 def test_parallel_ends_at_the_makespan_and_memory_changes_in_order(case):
     graph, schedule, platform = case

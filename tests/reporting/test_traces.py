@@ -74,7 +74,7 @@ def test_the_clock_follows_the_objective():
     assert clocks == ["serial", "parallel"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(scheduled_graphs())
 def test_any_trace_is_sound(case):
     graph, schedule, platform = case

@@ -242,7 +242,7 @@ def tiny_search(model, packed):
     return brkga.search(key, lambda x: fitness.costs(model, packed, x), mutants, 1000).history[-1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(computation_graphs(max_ops=4, max_tensors=4))
 def test_reaches_the_optimum_of_tiny_graphs(graph):
     """1,000 evaluations where all schedules can be enumerated."""

@@ -125,7 +125,7 @@ def test_zero_bubble_h2(p, m, times):
 
 
 @pytest.mark.parametrize("name", SPLIT)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(1, 5), st.integers(1, 9), st.tuples(*[st.integers(0, 5)] * 3))
 def test_starts_are_those_of_a_plain_simulation(name, p, m, times):
     orders = SPLIT[name](p, m)
@@ -177,7 +177,6 @@ def test_a_schedule_beyond_the_memory_capacity_is_refused():
         schedules.pipeline_schedule(graph, schedules.gpipe(2, 4), platform=platform)
 
 
-@settings(deadline=None)
 @given(computation_graphs(max_ops=10), st.integers(1, 3), st.randoms(use_true_random=False))
 def test_any_consistent_orders_make_a_schedule(graph, num_devices, random):
     """Cut a valid sequence into devices: each keeps its part of it."""

@@ -49,7 +49,7 @@ def check_valid(graph, order):
     assert np.all(place[graph.edges[:, 0]] < place[graph.edges[:, 2]])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(computation_graphs(), st.integers(0, 5), st.sampled_from(sorted(priority_rules.ORDERS)))
 def test_every_order_is_valid_and_a_function_of_the_seed(graph, seed, name):
     order = priority_rules.ORDERS[name](graph, seed)
@@ -106,7 +106,7 @@ def naive_least_memory_first(graph):
     return done
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(computation_graphs(max_ops=8))
 def test_lpmf_is_the_greedy_of_its_definition(graph):
     order = priority_rules.least_memory_first(graph).tolist()
@@ -139,7 +139,7 @@ def placements(graph, order, num_devices):
     }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     computation_graphs(),
     st.integers(1, 4),
@@ -165,7 +165,7 @@ def test_placements_are_in_range_and_their_schedules_valid(graph, num_devices, n
         np.testing.assert_array_equal(schedule.placement, place)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(computation_graphs(), st.integers(1, 4))
 def test_contiguous_is_a_pipeline(graph, num_devices):
     order = priority_rules.depth_first(graph)
@@ -191,7 +191,7 @@ def test_eager_and_lazy_transfers_by_hand():
     assert steps == {False: [0, 1, transfer, 2], True: [0, transfer, 1, 2]}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(computation_graphs(max_ops=5), st.integers(1, 3), st.integers(1, 3))
 def test_whole_components_keep_components_whole(graph, replicas, num_devices):
     many = microbatches(graph, replicas)

@@ -1,0 +1,63 @@
+"""Improving a schedule behind ``optimize``: block moves from it, in jitted rounds."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from regal_jax.environments import fitness, random_keys
+from regal_jax.environments.problem import PlacementProblem
+from regal_jax.graphs import batching
+from regal_jax.methods.base import Budget, Found
+from regal_jax.search import block_moves
+
+
+def climb(problem: PlacementProblem, budget: Budget, start: Found) -> Found:
+    """Spends what is left of the budget on block moves from the best schedule so far."""
+    rounds = (budget.evaluations - start.evaluations) // _NEIGHBOURS
+    if rounds < 1 or problem.graph.num_ops == 0:
+        return start
+    padded = problem.padded()
+    sizes = (problem.graph.num_ops, problem.graph.num_tensors)
+    shape = (padded.shape.ops, padded.shape.tensors)
+    chromosome = random_keys.pad(start.chromosome[None], sizes, shape, problem.num_devices)[0]
+    genes = random_keys.split(jnp.asarray(chromosome), shape[0], problem.num_devices)
+    state = block_moves.ClimbState(genes=genes, cost=jnp.asarray(start.cost, float))
+    history, key = jnp.zeros(batching.padded_size(rounds)), jax.random.key(budget.seed)
+    done = 0
+    while done < rounds and not budget.out_of_time:
+        last = min(done + _CHUNK, rounds)
+        state, history = _climb_rounds(
+            key, state, padded.operand(), done, last, history, sizes[0], padded.cost_model()
+        )
+        done = last
+        budget.on_progress(start.evaluations + done * _NEIGHBOURS, float(state.cost))
+    if done == 0:
+        return start
+    own = random_keys.unpad(
+        np.asarray(random_keys.join(state.genes))[None], sizes, shape, problem.num_devices
+    )[0]
+    spent = start.evaluations + _NEIGHBOURS * np.arange(1, done + 1)
+    costs = np.minimum(np.asarray(history, float)[:done], start.cost)
+    points = tuple(zip(spent.tolist(), costs.tolist(), strict=True))
+    return Found(own, int(spent[-1]), start.history + points, start.lower_bound)
+
+
+_NEIGHBOURS = 100
+_CHUNK = 20
+"""Rounds between two reports of progress."""
+
+
+@functools.partial(jax.jit, static_argnames="model")
+def _climb_rounds(key, state, graph, first, last, history, num_ops, model):
+    return block_moves.climb(
+        key,
+        state,
+        functools.partial(fitness.costs, model, graph),
+        first,
+        last,
+        history,
+        num_ops=num_ops,
+        neighbours=_NEIGHBOURS,
+    )

@@ -1,5 +1,7 @@
 """Every method, by name: valid schedules, exact costs, budgets, seeds, and hard cases."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -24,17 +26,38 @@ SETTINGS = [("peak_memory", 1), ("peak_memory", 2), ("makespan", 3)]
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory):
     """Policy files by number of devices: random parameters, for both objectives."""
-    paths = {}
-    for num_devices in (1, 2, 3):
-        config = RegalConfig(**{**vars(REGAL), "num_devices": num_devices})
-        inputs = inputs_of(GRAPH, padded_shape([GRAPH]))
-        inputs = inputs.replace(nodes=np.zeros((8, 5 + num_devices), np.float32))
-        shapes = jax.eval_shape(config.policy.init, jax.random.key(0), inputs)
-        rng = np.random.default_rng(0)
-        params = jax.tree.map(lambda s, rng=rng: rng.normal(size=s.shape).astype(s.dtype), shapes)
-        paths[num_devices] = tmp_path_factory.mktemp("policy") / f"{num_devices}.policy"
-        save_policy(paths[num_devices], params, config, about={})
-    return paths
+    return {devices: policy_file(tmp_path_factory, REGAL, devices) for devices in (1, 2, 3)}
+
+
+@pytest.fixture(scope="module")
+def sequence_policy(tmp_path_factory):
+    """The same for GAS."""
+    gas = dataclasses.replace(REGAL, encoder="sequence")
+    return {devices: policy_file(tmp_path_factory, gas, devices) for devices in (1, 2, 3)}
+
+
+@pytest.fixture
+def options_of(policy, sequence_policy):
+    """(method, devices) -> the options that the method can't do without."""
+
+    def options(method, num_devices=2):
+        if method in ("regal", "auto", "idrs"):
+            return {"policy": policy[num_devices]}
+        return {"policy": sequence_policy[num_devices]} if method == "gas" else {}
+
+    return options
+
+
+def policy_file(tmp_path_factory, config, num_devices):
+    config = dataclasses.replace(config, num_devices=num_devices)
+    path = tmp_path_factory.mktemp("policy") / "a.policy"
+    inputs = inputs_of(GRAPH, padded_shape([GRAPH]))
+    inputs = inputs.replace(nodes=np.zeros((8, 5 + num_devices), np.float32))
+    shapes = jax.eval_shape(config.policy.init, jax.random.key(0), inputs)
+    rng = np.random.default_rng(0)
+    params = jax.tree.map(lambda s, rng=rng: rng.normal(size=s.shape).astype(s.dtype), shapes)
+    save_policy(path, params, config, about={})
+    return path
 
 
 def optimize(graph=GRAPH, **options):
@@ -43,8 +66,8 @@ def optimize(graph=GRAPH, **options):
 
 @pytest.mark.parametrize(("objective", "num_devices"), SETTINGS)
 @pytest.mark.parametrize("method", METHODS)
-def test_schedules_are_valid_and_their_costs_exact(method, objective, num_devices, policy):
-    options = {"policy": policy[num_devices]} if method in ("regal", "auto") else {}
+def test_schedules_are_valid_and_their_costs_exact(method, objective, num_devices, options_of):
+    options = options_of(method, num_devices)
     reports = []
     schedule = optimize(
         method=method,
@@ -231,9 +254,9 @@ DEGENERATE = {
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", DEGENERATE)
-def test_degenerate_graphs(name, method, policy):
+def test_degenerate_graphs(name, method, options_of):
     graph, peak, makespan = DEGENERATE[name]
-    options = {"policy": policy[2]} if method == "regal" else {}
+    options = options_of(method) if method != "auto" else {}
     schedule = optimize(graph, method=method, objective="makespan", **options)
     cost = rj.evaluate(graph, schedule)
     assert max(schedule.peak_memory) == max(cost.peak_memory) == peak

@@ -4,6 +4,7 @@ A data set is ``model_zoo``, the real graphs of the package; ``synthetic``, REGA
 path of a folder of graph files, split like the model zoo.
 """
 
+import collections
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,13 +19,20 @@ _UNSEEN_COPY = 1000
 """Which noisy copy of a graph to validate and test on; training takes those from 1 on."""
 
 
-def training_graphs(dataset: str, copies: int, max_ops: int) -> list[ComputationGraph]:
+def training_graphs(
+    dataset: str, copies: int, max_ops: int, *, max_graphs: int = 10_000
+) -> list[ComputationGraph]:
     """Real graphs of the training families, whole and in 2 and 4 microbatches (the last twice as
-    often), each in ``copies`` sizes; and thirty synthetic graphs a copy."""
+    often), each in ``copies`` sizes; and thirty synthetic graphs a copy.
+
+    ``max_graphs`` is the most real graphs (of at most ``max_ops`` ops) before splitting and
+    copying: one of each family, then a second of each, and so on.
+    """
     if dataset == "synthetic":
         return synthetic_graphs("train", 100 * copies)
     graphs = synthetic_graphs("train", 30 * copies)
-    found = _real_graphs(dataset, "train")
+    found = [graph for graph in _real_graphs(dataset, "train") if graph.num_ops <= max_ops]
+    found = _family_by_family(found, max_graphs)
     for split, share in ((1, 1), (2, 1), (4, 2)):
         numbers = range(1, 1 + share * copies)
         graphs += variants(found, numbers, num_microbatches=split, max_ops=max_ops)
@@ -101,6 +109,16 @@ def _real_graphs(dataset: str, split: str) -> list[ComputationGraph]:
     if not graphs:
         raise RegalError(f"{dataset}: no graph of a family of the {split} split there")
     return graphs
+
+
+def _family_by_family(graphs: Sequence[ComputationGraph], most: int) -> list[ComputationGraph]:
+    """At most ``most`` graphs: the first of every family, then the second, in a fixed order."""
+    before: collections.Counter[str] = collections.Counter()
+    ranked = []
+    for graph in sorted(graphs, key=lambda graph: zoo.name_hash(graph.name)):
+        ranked.append((before[graph.family], zoo.name_hash(graph.family), graph))
+        before[graph.family] += 1
+    return [graph for *_, graph in sorted(ranked, key=lambda entry: entry[:2])[:most]]
 
 
 def _evenly(graphs: Sequence[ComputationGraph], most: int) -> list[ComputationGraph]:

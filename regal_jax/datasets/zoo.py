@@ -100,7 +100,12 @@ def mode_of(graph: ComputationGraph) -> str:
 
 def family_bucket(family: str) -> int:
     """0..99, from the name of an architecture family alone."""
-    return int(hashlib.sha256(f"regal{family}".encode()).hexdigest(), 16) % 100
+    return name_hash(family) % 100
+
+
+def name_hash(name: str) -> int:
+    """A number that depends on a name alone, the same everywhere."""
+    return int(hashlib.sha256(f"regal{name}".encode()).hexdigest(), 16)
 
 
 def augmented(graph: ComputationGraph, copies: Iterable[int]) -> Iterator[ComputationGraph]:

@@ -9,7 +9,7 @@ from regal_jax.graphs.batching import GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.precedence import levels, levels_to_sinks
 
-FeatureSet = Literal["paper", "extended"]
+FeatureSet = Literal["paper", "extended", "incumbent"]
 
 
 @chex.dataclass(frozen=True)
@@ -41,6 +41,7 @@ def policy_inputs(
     shape: GraphShape,
     *,
     feature_set: FeatureSet = "paper",
+    incumbent: np.ndarray | None = None,
 ) -> PolicyInputs:
     """Features of one graph.
 
@@ -48,13 +49,15 @@ def policy_inputs(
     graph; the expected placement per device and place in the order (``statistics``); a marker of
     the op with the most memory. Edges: the tensor's size on the same scale. The "extended" set,
     which is not in the paper, adds: the four sizes on a logarithmic scale (real sizes span many
-    orders of magnitude) and the op's level from the sources and from the sinks, over the depth.
+    orders of magnitude) and the op's level from the sources and from the sinks, over the depth. The
+    "incumbent" set, not in the paper either, has these and what a known schedule does with the op.
 
     Args:
       graph: the graph.
       statistics: float32[>= O, D + 1], ``fitness.population_statistics`` of a short search.
       shape: sizes to pad to.
       feature_set: which features.
+      incumbent: float32[O, K], more features of each op, with the "incumbent" set.
     """
     memory = memory_by_op(graph)
     pinned = pinned_op(graph)
@@ -63,9 +66,11 @@ def policy_inputs(
     marker = (np.arange(graph.num_ops) == pinned)[:, None]
     node_parts = [memory / largest, statistics[: graph.num_ops], marker]
     edge_parts = [edge_size[:, None] / largest]
-    if feature_set == "extended":
+    if feature_set != "paper":
         node_parts += [_logarithmic(memory, largest), _relative_levels(graph)]
         edge_parts += [_logarithmic(edge_size[:, None], largest)]
+    if feature_set == "incumbent":
+        node_parts += [incumbent]
     return PolicyInputs(
         nodes=_pad(np.concatenate(node_parts, axis=1).astype(np.float32), shape.ops, 0),
         edges=_pad(np.concatenate(edge_parts, axis=1).astype(np.float32), shape.edges, 0),
@@ -90,8 +95,12 @@ def pinned_op(graph: ComputationGraph) -> int:
 
 def num_features(num_devices: int, feature_set: FeatureSet) -> tuple[int, int]:
     """(F, G): features of a node and of an edge."""
-    extra = (5, 1) if feature_set == "extended" else (0, 0)
-    return 5 + num_devices + extra[0], 1 + extra[1]
+    nodes, edges = 5 + num_devices, 1
+    if feature_set != "paper":
+        nodes, edges = nodes + 5, edges + 1
+    if feature_set == "incumbent":
+        nodes += num_devices + 2
+    return nodes, edges
 
 
 def _logarithmic(values: np.ndarray, largest: float) -> np.ndarray:

@@ -3,7 +3,7 @@
 import functools
 
 from regal_jax.errors import OptionError
-from regal_jax.methods import evolution, simple
+from regal_jax.methods import evolution, learned, simple
 from regal_jax.methods.auto import run_auto
 from regal_jax.methods.base import Budget, Found, History, Method, OnProgress
 from regal_jax.methods.simple import best_simple_schedule
@@ -22,7 +22,9 @@ __all__ = [
 
 METHODS: dict[str, Method] = {
     "auto": run_auto,
-    "regal": evolution.run_regal,
+    "regal": learned.run_regal,
+    "gas": learned.run_gas,
+    "idrs": learned.run_idrs,
     "brkga": evolution.run_brkga,
     "random_search": evolution.run_random_search,
     "depth_first": functools.partial(simple.run_rule, order="depth_first"),
@@ -34,8 +36,6 @@ METHODS: dict[str, Method] = {
 LATER = (
     "portfolio",
     "tuned_brkga",
-    "idrs",
-    "gas",
     "local_search",
     "cp_sat",
     "partition_dfs",

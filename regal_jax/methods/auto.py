@@ -4,7 +4,7 @@ import numpy as np
 
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.errors import OptionError
-from regal_jax.methods import evolution, refinement, simple
+from regal_jax.methods import learned, refinement, simple
 from regal_jax.methods.base import Budget, Found, best_of
 
 
@@ -15,12 +15,12 @@ def run_auto(problem: PlacementProblem, budget: Budget) -> Found:
     Never worse than any of the cheap schedules.
     """
     if budget.policy is not None:
-        evolution.load_policy(problem, budget.policy)  # one that was asked for must fit
+        learned.load_policy(problem, budget.policy)  # one that was asked for must fit
     start = simple.cheapest(problem, budget)
     half = (budget.evaluations - start.evaluations) // 2
     try:
         found = best_of(
-            start, evolution.run_regal(problem, budget.after(start)._replace(evaluations=half))
+            start, learned.run_regal(problem, budget.after(start)._replace(evaluations=half))
         )
     except OptionError:
         found = start

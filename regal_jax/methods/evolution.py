@@ -1,188 +1,217 @@
-"""Genetic and random searches behind ``optimize``: BRKGA, REGAL, uniform random search."""
+"""Genetic and random searches behind ``optimize``, in a few calls of jitted parts."""
 
 import functools
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from regal_jax.environments import fitness, random_keys
+from regal_jax.environments.fitness import CostModel
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.errors import OptionError
-from regal_jax.graphs.features import pinned_op
-from regal_jax.methods.base import Budget, Found, best_of, check_evaluations
+from regal_jax.methods.base import Budget, Found
 from regal_jax.policies import beta_mutants
 from regal_jax.policies.regal import RegalConfig
-from regal_jax.search import brkga
+from regal_jax.search import brkga, random_search
 from regal_jax.search.brkga import BRKGAConfig
-from regal_jax.training import checkpoints
-from regal_jax.training.examples import feature_search
+
+
+class Learned(NamedTuple):
+    """What a policy says of a padded graph; arrays.
+
+    Attributes:
+      actions: int32[O, A]. pinned, producer: see ``PolicyInputs``.
+    """
+
+    actions: Any
+    pinned: Any
+    producer: Any
+
+
+class Distribution(NamedTuple):
+    """Where chromosomes come from; hashable.
+
+    Attributes:
+      alpha, beta: of every gene's Beta distribution, where no policy chooses it.
+      regal: the configuration of the policy that does.
+    """
+
+    alpha: float = 1.0
+    beta: float = 1.0
+    regal: RegalConfig | None = None
+
+
+UNIFORM = Distribution()
 
 
 def run_brkga(problem: PlacementProblem, budget: Budget) -> Found:
     """BRKGA as published: uniform mutants, population 100, 10 elites, 80 children, bias 0.7."""
-    return _evolve(problem, budget, jax.random.key(budget.seed))
+    return evolve(problem, budget, jax.random.key(budget.seed))
+
+
+def run_tuned_brkga(problem: PlacementProblem, budget: Budget) -> Found:
+    """BRKGA with the parameters of the best point of the grid of section 4.2."""
+    config, distribution = tuned_parameters(problem.objective)
+    return evolve(
+        problem, budget, jax.random.key(budget.seed), config=config, distribution=distribution
+    )
+
+
+def tuned_parameters(objective: str) -> tuple[BRKGAConfig, Distribution]:
+    """What ``experiments/tuned_brkga.py`` found best for an objective, from the package."""
+    path = Path(__file__).parents[1] / "pretrained" / f"tuned_brkga_{objective}.json"
+    if not path.exists():
+        raise OptionError(f"no tuned parameters are shipped for {objective}")
+    point = json.loads(path.read_text())["best"]
+    beta = Distribution(point.pop("alpha"), point.pop("beta"))
+    return BRKGAConfig(**point), beta
 
 
 def run_random_search(problem: PlacementProblem, budget: Budget) -> Found:
     """The best of uniformly random chromosomes."""
-    check_evaluations(budget.evaluations)
-    key, best, cost = jax.random.key(budget.seed), None, np.inf
-    history = []
-    for start in range(0, budget.evaluations, 100):
-        count = min(100, budget.evaluations - start)
-        chromosomes = np.asarray(
-            jax.random.uniform(jax.random.fold_in(key, start), (count, problem.num_genes))
-        )
-        costs = np.asarray(problem.fitness(chromosomes))
-        if best is None or costs.min() < cost:
-            best, cost = chromosomes[costs.argmin()], float(costs.min())
-        history.append((start + count, cost))
-        budget.on_progress(*history[-1])
-        if budget.out_of_time:
-            break
-    assert best is not None
-    return Found(best, history[-1][0], tuple(history))
+    return sample(problem, budget, jax.random.key(budget.seed))
 
 
-def run_regal(problem: PlacementProblem, budget: Budget) -> Found:
-    """REGAL as published: 400 evaluations for features, the rest steered by the policy."""
-    params, config = load_policy(problem, budget.policy)
-    first = config.feature_evaluations
-    least = first + BRKGAConfig().population
-    if budget.evaluations < least:
-        raise OptionError(
-            f"regal needs at least {least} evaluations ({first} for its features and a population),"
-            f" got {budget.evaluations}"
-        )
-    padded = problem.padded()
-    feature_key, search_key = jax.random.split(jax.random.key(budget.seed))
-    pinned = pinned_op(problem.graph)
-    inputs, best, cost, history = feature_search(
-        feature_key, padded, config, padded.operand(), pinned
-    )
-    start = _found(problem, padded, best, first, np.asarray(history))
-    budget.on_progress(first, float(cost))
-    actions = _actions(params, inputs, config)
-    learned = (actions, inputs.pinned, inputs.producer, config)
-    return best_of(start, _evolve(problem, budget.after(start), search_key, learned=learned))
-
-
-def load_policy(problem: PlacementProblem, path: str | Path | None) -> tuple[Any, RegalConfig]:
-    """The given policy, or the shipped one; OptionError if it is not for this kind of problem."""
-    path = path or shipped_policy(problem.objective)
-    params, config, about = checkpoints.load_policy(path)
-    if config.num_devices != problem.num_devices:
-        raise OptionError(
-            f"the policy {Path(path).name} is for {config.num_devices} devices, not"
-            f" {problem.num_devices}; train one with experiments/regal_memory.py --num_devices"
-        )
-    trained_for = about.get("objective", problem.objective)
-    if trained_for != problem.objective:
-        raise OptionError(f"the policy {Path(path).name} is for the objective {trained_for}")
-    return params, config
-
-
-def shipped_policy(objective: str) -> Path:
-    """Where the package keeps its REGAL policy for an objective. OptionError if there is none."""
-    path = Path(__file__).parents[1] / "pretrained" / f"regal_{objective}.policy"
-    if not path.exists():
-        raise OptionError(f"no REGAL policy is shipped for {objective}; give one with --policy")
-    return path
-
-
-@functools.partial(jax.jit, static_argnames="config")
-def _actions(params, inputs, config: RegalConfig):
-    """int32[O, A]: the policy's most likely actions."""
-    return config.policy.mode(params, inputs)
-
-
-def _evolve(problem: PlacementProblem, budget: Budget, key, *, learned=None) -> Found:
-    """BRKGA in a few calls of jitted parts, with progress between them."""
-    config = BRKGAConfig()
+def evolve(
+    problem: PlacementProblem,
+    budget: Budget,
+    key,
+    *,
+    config: BRKGAConfig | None = None,
+    distribution: Distribution = UNIFORM,
+    learned: Learned | None = None,
+) -> Found:
+    """BRKGA; ``learned`` goes with a distribution that has a policy. OptionError if the budget is
+    below the initial population."""
+    config = config or BRKGAConfig()
     brkga.check_config(config, budget.evaluations)
     padded = problem.padded()
-    shape = (padded.shape.ops, padded.shape.tensors)
-    part = {"model": padded.cost_model(), "num_tensors": shape[1]}
-    part["regal"] = None if learned is None else learned[3]
-    operands = (padded.operand(), None if learned is None else learned[:3])
-    generations, remainder = divmod(budget.evaluations - config.population, config.newcomers)
+    part = _Part(padded.cost_model(), padded.shape.tensors, distribution, config)
+    operands = (padded.operand(), learned)
+    generations, remainder = brkga.split_budget(budget.evaluations, config)
     init_key, evolve_key, last_key = jax.random.split(key, 3)
-    state, history = _init(init_key, operands, generations=generations, **part)
+    state, history = _init(init_key, operands, part, generations)
     done = 0
     while done < generations and not budget.out_of_time:
         last = min(done + _CHUNK, generations)
-        state, history = _advance(evolve_key, state, history, done, last, operands, **part)
+        state, history = _advance(evolve_key, state, history, done, last, operands, part)
         done = last
-        spent = config.population + done * config.newcomers
-        budget.on_progress(spent, float(history[done]))
-    if done < generations:
-        spent = config.population + done * config.newcomers
-        return _found(problem, padded, state.best()[0], spent, np.asarray(history)[: done + 1])
-    if remainder:
-        state = _finish(last_key, state, operands, remainder=remainder, **part)
+        budget.on_progress(config.initial + done * config.newcomers, float(history[done]))
+    spent = config.initial + done * config.newcomers
+    history = history[: done + 1]
+    if done == generations and remainder:
+        state = _finish(last_key, state, operands, part, remainder)
         history = jnp.append(history, jnp.min(state.costs))
-        budget.on_progress(budget.evaluations, float(history[-1]))
-    return _found(problem, padded, state.best()[0], budget.evaluations, np.asarray(history))
+        spent = budget.evaluations
+        budget.on_progress(spent, float(history[-1]))
+    points = brkga.history_evaluations(spent, config)
+    return found(problem, padded, state.best()[0], points, np.asarray(history))
 
 
-_CHUNK = 20
-"""Generations between two reports of progress."""
+def sample(
+    problem: PlacementProblem,
+    budget: Budget,
+    key,
+    *,
+    distribution: Distribution = UNIFORM,
+    learned: Learned | None = None,
+) -> Found:
+    """The best of random samples. OptionError for a budget without any evaluation."""
+    total = budget.evaluations
+    random_search.check_budget(total)
+    padded = problem.padded()
+    part = _Part(padded.cost_model(), padded.shape.tensors, distribution, BRKGAConfig())
+    operands = (padded.operand(), learned)
+    best = _sample_batch(jax.random.fold_in(key, 0), operands, part, min(_BATCH, total))
+    history = jnp.full(-(-total // _BATCH), best.cost)
+    batches, remainder = divmod(total, _BATCH)
+    done = 1
+    while done < batches and not budget.out_of_time:
+        last = min(done + _CHUNK, batches)
+        best, history = _sample_more(key, best, history, done, last, operands, part)
+        done = last
+        budget.on_progress(done * _BATCH, float(history[done - 1]))
+    if batches and done == batches and remainder:
+        last_key = jax.random.fold_in(key, batches * _BATCH)
+        new = _sample_batch(last_key, operands, part, remainder)
+        best = random_search.better(best, new)
+        history, done = history.at[-1].set(best.cost), done + 1
+    spent = min(done * _BATCH, total)
+    points = random_search.history_evaluations(spent)
+    budget.on_progress(spent, float(best.cost))
+    return found(problem, padded, best.chromosome, points, np.asarray(history)[:done])
 
 
-def _parts(operands, model, num_tensors, regal):
-    """(fitness, sample_mutants, elite bias) of a search."""
-    graph, learned = operands
-    cost = functools.partial(fitness.costs, model, graph)
-    config = BRKGAConfig()
-    if learned is None:
-        genes = random_keys.num_genes(model.num_ops, num_tensors, model.num_devices)
-        return cost, brkga.uniform_mutants(genes), config.elite_bias
-    actions, pinned, producer = learned
-    mutants = beta_mutants.learned_mutants(actions, regal.space, num_tensors, pinned)
-    bias = beta_mutants.gene_elite_bias(actions, regal.space, producer, config.elite_bias)
-    return cost, mutants, bias
-
-
-_STATIC = ("model", "num_tensors", "regal")
-
-
-@functools.partial(jax.jit, static_argnames=(*_STATIC, "generations"))
-def _init(key, operands, *, generations, **part):
-    cost, mutants, _ = _parts(operands, **part)
-    state = brkga.init(key, cost, mutants, config=BRKGAConfig())
-    return state, jnp.full(generations + 1, jnp.min(state.costs))
-
-
-@functools.partial(jax.jit, static_argnames=_STATIC)
-def _advance(key, state, history, first, last, operands, **part):
-    cost, mutants, bias = _parts(operands, **part)
-    return brkga.evolve(
-        key,
-        state,
-        history,
-        first,
-        last,
-        cost,
-        mutants,
-        elite_bias=bias,
-        config=BRKGAConfig(),
-    )
-
-
-@functools.partial(jax.jit, static_argnames=(*_STATIC, "remainder"))
-def _finish(key, state, operands, *, remainder, **part):
-    cost, mutants, bias = _parts(operands, **part)
-    last = brkga.last_generation(BRKGAConfig(), remainder)
-    return brkga.step(key, state, cost, mutants, elite_bias=bias, config=last)
-
-
-def _found(problem, padded, chromosome, evaluations: int, history: np.ndarray) -> Found:
+def found(problem, padded, chromosome, spent: list[int], history: np.ndarray) -> Found:
     """The result of a padded search, in the problem's own layout."""
     sizes = (problem.graph.num_ops, problem.graph.num_tensors)
     shape = (padded.shape.ops, padded.shape.tensors)
     own = random_keys.unpad(np.asarray(chromosome)[None], sizes, shape, problem.num_devices)
-    spent = brkga.history_evaluations(evaluations)
-    return Found(own[0], evaluations, tuple(zip(spent, history.tolist(), strict=True)))
+    return Found(own[0], spent[-1], tuple(zip(spent, history.tolist(), strict=True)))
+
+
+_CHUNK = 20
+"""Generations, or batches, between two reports of progress."""
+_BATCH = 100
+
+
+class _Part(NamedTuple):
+    """What a search is compiled for: static."""
+
+    model: CostModel
+    num_tensors: int
+    distribution: Distribution
+    config: BRKGAConfig
+
+    def functions(self, operands):
+        """(fitness, sample_mutants, elite bias)."""
+        graph, learned = operands
+        model, bias = self.model, self.config.elite_bias
+        cost = functools.partial(fitness.costs, model, graph)
+        regal = self.distribution.regal
+        if regal is None:
+            genes = random_keys.num_genes(model.num_ops, self.num_tensors, model.num_devices)
+            return cost, brkga.beta_mutants(*self.distribution[:2], genes), bias
+        mutants = beta_mutants.learned_mutants(
+            learned.actions, regal.space, self.num_tensors, learned.pinned
+        )
+        bias = beta_mutants.gene_elite_bias(learned.actions, regal.space, learned.producer, bias)
+        return cost, mutants, bias
+
+
+@functools.partial(jax.jit, static_argnames=("part", "generations"))
+def _init(key, operands, part: _Part, generations: int):
+    cost, mutants, _ = part.functions(operands)
+    state = brkga.init(key, cost, mutants, config=part.config)
+    return state, jnp.full(generations + 1, jnp.min(state.costs))
+
+
+@functools.partial(jax.jit, static_argnames="part")
+def _advance(key, state, history, first, last, operands, part: _Part):
+    cost, mutants, bias = part.functions(operands)
+    return brkga.evolve(
+        key, state, history, first, last, cost, mutants, elite_bias=bias, config=part.config
+    )
+
+
+@functools.partial(jax.jit, static_argnames=("part", "remainder"))
+def _finish(key, state, operands, part: _Part, remainder: int):
+    cost, mutants, bias = part.functions(operands)
+    last = brkga.last_generation(part.config, remainder)
+    return brkga.step(key, state, cost, mutants, elite_bias=bias, config=last)
+
+
+@functools.partial(jax.jit, static_argnames=("part", "count"))
+def _sample_batch(key, operands, part: _Part, count: int):
+    cost, mutants, _ = part.functions(operands)
+    return random_search.best_sample(key, cost, mutants, count)
+
+
+@functools.partial(jax.jit, static_argnames="part")
+def _sample_more(key, best, history, first, last, operands, part: _Part):
+    cost, mutants, _ = part.functions(operands)
+    return random_search.advance(key, best, history, first, last, cost, mutants, batch=_BATCH)

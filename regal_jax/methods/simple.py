@@ -10,6 +10,7 @@ from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.base import Budget, Found, best_schedule, check_evaluations
 from regal_jax.search import priority_rules
+from regal_jax.search.cheap_schedules import cheap_schedules
 
 
 def run_rule(problem: PlacementProblem, budget: Budget, *, order: str) -> Found:
@@ -58,47 +59,7 @@ def best_simple_schedule(
 def cheapest(problem: PlacementProblem, budget: Budget) -> Found:
     """The best of the cheap schedules, at one evaluation each; as many as the budget allows."""
     check_evaluations(budget.evaluations)
-    candidates = cheap_schedules(problem, budget.seed)[: budget.evaluations]
+    candidates = cheap_schedules(
+        problem.graph, problem.num_devices, problem.objective, seed=budget.seed
+    )[: budget.evaluations]
     return best_schedule(problem, budget, candidates)
-
-
-def cheap_schedules(problem: PlacementProblem, seed: int) -> list[Schedule]:
-    """Simple orders times simple placements, without repeats.
-
-    Placements: one device, greedily balanced, whole components, and pipelines: cuts of the
-    order, or of the ops by distance to the nearest end, into as many parts as devices.
-    """
-    graph, num_devices = problem.graph, problem.num_devices
-    weight = priority_rules.op_weights(graph, problem.objective).astype(float)
-    folded = priority_rules.nearest_end_first(graph)
-    schedules: dict[tuple[bytes, bytes], Schedule] = {}
-    for rule in priority_rules.ORDERS.values():
-        order = rule(graph, seed)
-        for placement in _cheap_placements(graph, (order, folded), weight, num_devices):
-            for eager in (False, True):
-                schedule = priority_rules.build_schedule(
-                    graph,
-                    order,
-                    placement,
-                    objective=problem.objective,
-                    num_devices=num_devices,
-                    eager=eager,
-                )
-                key = (placement.tobytes(), schedule.steps.tobytes())
-                schedules.setdefault(key, schedule)
-    return list(schedules.values())
-
-
-def _cheap_placements(graph, sequences, weight, num_devices: int) -> list[np.ndarray]:
-    """Placements for an order; ``sequences`` are the order and what else to cut into pipelines."""
-    placements = [priority_rules.single_device(graph)]
-    if num_devices > 1:
-        placements.append(
-            priority_rules.greedily_balanced(graph, sequences[0], weight, num_devices)
-        )
-        placements.append(priority_rules.whole_components(graph, weight, num_devices))
-        even = np.arange(1, num_devices) / num_devices
-        for sequence in sequences:
-            for power in (0.5, 0.75, 1.0, 1.4, 2.0):
-                placements.append(priority_rules.contiguous(sequence, weight, even**power))
-    return placements

@@ -3,16 +3,12 @@
 import functools
 from typing import NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import special
 
 from regal_jax.search.brkga import SampleMutants
-
-RESOLUTION = 1024
-"""Steps of the inverse-CDF tables; between two entries they are linear."""
+from regal_jax.search.quantile_tables import beta_quantiles, sample_rows
 
 
 class ActionSpace(NamedTuple):
@@ -57,24 +53,11 @@ def dequantise_elite_bias(level, levels: int):
 def quantile_table(levels: int) -> np.ndarray:
     """float32[k * k + 1, RESOLUTION + 1]: quantile functions of the Beta distributions.
 
-    Row m * k + v belongs to levels (m, v); the last row is uniform. Sampling is then one uniform
-    number, one gather and one interpolation a gene, whatever the distributions.
+    Row m * k + v belongs to levels (m, v); the last row is uniform.
     """
     mean_level, variance_level = np.divmod(np.arange(levels * levels), levels)
     alpha, beta = dequantise(mean_level, variance_level, levels)
-    quantile = np.linspace(0.0, 1.0, RESOLUTION + 1)
-    rows = special.betaincinv(alpha[:, None], beta[:, None], quantile)
-    return np.concatenate([rows, quantile[None]]).astype(np.float32)
-
-
-def sample_rows(key: chex.PRNGKey, table: jax.Array, rows: jax.Array, count: int) -> jax.Array:
-    """float32[count, genes]: each gene from the distribution of its table row, int32[genes]."""
-    position = jax.random.uniform(key, (count, len(rows))) * RESOLUTION
-    below = position.astype(jnp.int32)
-    start = rows * table.shape[1] + below
-    flat = jnp.ravel(table)
-    low, high = flat[start], flat[start + 1]
-    return low + (high - low) * (position - below)
+    return beta_quantiles(np.append(alpha, 1.0), np.append(beta, 1.0))
 
 
 def gene_rows(actions: jax.Array, space: ActionSpace, num_tensors: int) -> jax.Array:

@@ -11,9 +11,14 @@ import jax.numpy as jnp
 from regal_jax.graphs.features import PolicyInputs
 from regal_jax.policies.beta_mutants import ActionSpace
 from regal_jax.policies.message_passing import MLP, MessagePassing
+from regal_jax.policies.sequence import SequenceEncoder
 
 Params = Any
+Encoder = Literal["message_passing", "sequence"]
 Head = Literal["independent", "autoregressive"]
+
+NewEncoder = Callable[[], nn.Module]
+"""Makes a module: PolicyInputs -> op representations float32[O, size]."""
 
 
 class Policy(NamedTuple):
@@ -37,20 +42,26 @@ class Policy(NamedTuple):
 def mutant_policy(
     space: ActionSpace,
     *,
+    encoder: Encoder = "message_passing",
     size: int = 32,
     rounds: int = 16,
     normalise: bool = False,
     head: Head = "independent",
 ) -> Policy:
-    """A policy: message passing, then a head that predicts each op's choices.
+    """A policy: an encoder of the graph, then a head that predicts each op's choices.
 
     Args:
       space: the choices, A per op among k.
-      size, rounds, normalise: of the message passing.
+      encoder: REGAL's "message_passing", or the "sequence" of GAS (section 4.2).
+      size: of op representations. rounds, normalise: of the message passing.
       head: "independent" (eq. 6), or "autoregressive": an LSTM along the ops' order, fed with the
         choices made so far (section 3.3).
     """
-    module = _HEADS[head](space=space, size=size, rounds=rounds, normalise=normalise)
+    encoders: dict[str, NewEncoder] = {
+        "message_passing": lambda: MessagePassing(size, rounds, normalise),
+        "sequence": lambda: SequenceEncoder(size),
+    }
+    module = _HEADS[head](space=space, size=size, new_encoder=encoders[encoder])
 
     def init(key, inputs):
         shape = (len(inputs.nodes), space.num_choices)
@@ -95,12 +106,11 @@ class _Independent(nn.Module):
 
     space: ActionSpace
     size: int
-    rounds: int
-    normalise: bool
+    new_encoder: NewEncoder
 
     @nn.compact
     def __call__(self, inputs, actions, key):
-        state = MessagePassing(self.size, self.rounds, self.normalise)(inputs)
+        state = self.new_encoder()(inputs)
         space = self.space
         logits = MLP(self.size, space.num_choices * space.levels, zero_last=True)(state)
         logits = logits.reshape(-1, space.num_choices, space.levels)
@@ -112,12 +122,11 @@ class _Autoregressive(nn.Module):
 
     space: ActionSpace
     size: int
-    rounds: int
-    normalise: bool
+    new_encoder: NewEncoder
 
     @nn.compact
     def __call__(self, inputs, actions, key):
-        state = MessagePassing(self.size, self.rounds, self.normalise)(inputs)
+        state = self.new_encoder()(inputs)
         space, num_ops = self.space, len(state)
         given = jnp.zeros((num_ops, space.num_choices), jnp.int32) if actions is None else actions
         keys = jnp.zeros(num_ops) if key is None else jax.random.split(key, num_ops)

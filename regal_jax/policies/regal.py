@@ -12,9 +12,10 @@ from regal_jax.environments.fitness import CostModel
 from regal_jax.graphs.features import FeatureSet, PolicyInputs
 from regal_jax.policies import beta_mutants
 from regal_jax.policies.beta_mutants import ActionSpace
-from regal_jax.policies.mutant_policy import Head, Policy, mutant_policy
-from regal_jax.search import brkga
+from regal_jax.policies.mutant_policy import Encoder, Head, Policy, mutant_policy
+from regal_jax.search import brkga, incumbents
 from regal_jax.search.brkga import BRKGAConfig, SearchResult
+from regal_jax.search.random_search import random_search
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,8 +23,8 @@ class RegalConfig:
     """What a REGAL policy is made of; the defaults are the paper's best model (A.5).
 
     Attributes:
-      size: of node and edge states. rounds: T of message passing. normalise, head: see
-        ``mutant_policy``.
+      size: of node and edge states. rounds: T of message passing. normalise, head, encoder: see
+        ``mutant_policy``; encoder "sequence" makes it GAS.
       levels: k of A.2. placement, scheduling, elite_bias: which actions (table 3).
       num_devices: D. feature_set: see ``policy_inputs``.
       feature_evaluations: of the short uniform search behind the features (A.1).
@@ -40,6 +41,13 @@ class RegalConfig:
     num_devices: int = 2
     feature_set: FeatureSet = "paper"
     feature_evaluations: int = 400
+    encoder: Encoder = "message_passing"
+
+    @property
+    def evaluations_before(self) -> int:
+        """Of the budget, what is spent before the policy acts."""
+        known = incumbents.EVALUATIONS if self.feature_set == "incumbent" else 0
+        return self.feature_evaluations + known
 
     @property
     def space(self) -> ActionSpace:
@@ -51,6 +59,7 @@ class RegalConfig:
     def policy(self) -> Policy:
         return mutant_policy(
             self.space,
+            encoder=self.encoder,
             size=self.size,
             rounds=self.rounds,
             normalise=self.normalise,
@@ -145,18 +154,47 @@ def regal_search(
     most likely ones unless ``stochastic``.
     """
     action_key, search_key = jax.random.split(key)
-    policy = config.policy
-    if stochastic:
-        actions = policy.sample(params, action_key, inputs)
-    else:
-        actions = policy.mode(params, inputs)
     return learned_search(
         search_key,
         model,
         graph,
         evaluations,
         inputs=inputs,
-        actions=jnp.asarray(actions),
+        actions=_actions(params, action_key if stochastic else None, inputs, config),
         space=config.space,
         warm_start=warm_start,
     )
+
+
+def instance_dependent_random_search(
+    params: Any,
+    key: chex.PRNGKey,
+    model: CostModel,
+    graph: Any,
+    evaluations: int,
+    *,
+    inputs: PolicyInputs,
+    config: RegalConfig,
+) -> tuple[jax.Array, jax.Array]:
+    """IDRS: ``regal_search`` with random sampling in BRKGA's place (workshop paper, section 3.2).
+
+    The actions are the most likely ones; elite biases, if the policy chooses any, have no effect.
+    Returns (best chromosome, history), see ``random_search``.
+    """
+    actions = _actions(params, None, inputs, config)
+    num_tensors = len(inputs.producer)
+    return random_search(
+        key,
+        lambda chromosomes: fitness.costs(model, graph, chromosomes),
+        beta_mutants.learned_mutants(actions, config.space, num_tensors, inputs.pinned),
+        evaluations,
+    )
+
+
+def _actions(
+    params: Any, key: chex.PRNGKey | None, inputs: PolicyInputs, config: RegalConfig
+) -> jax.Array:
+    """int32[O, A]: a sample, or without a key the most likely actions."""
+    policy = config.policy
+    actions = policy.mode(params, inputs) if key is None else policy.sample(params, key, inputs)
+    return jnp.asarray(actions)

@@ -16,6 +16,7 @@ from regal_jax.graphs.batching import GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features import pinned_op, policy_inputs
 from regal_jax.policies.regal import RegalConfig, uniform_search
+from regal_jax.search import incumbents
 from regal_jax.training.regal import Examples
 
 
@@ -38,7 +39,6 @@ def run_uniform_search(
     *,
     num_tensors,
     pinned=None,
-    warm_start=None,
     with_population=False,
 ):
     """Jitted ``uniform_search``: (best chromosome, its cost, history[, last population])."""
@@ -49,7 +49,6 @@ def run_uniform_search(
         evaluations,
         num_tensors=num_tensors,
         pinned=pinned,
-        warm_start=warm_start,
     )
     best = (*result.state.best(), result.history)
     return (*best, result.state.chromosomes) if with_population else best
@@ -71,7 +70,18 @@ def feature_search(key, problem: PlacementProblem, regal: RegalConfig, graph, pi
         with_population=True,
     )
     statistics = fitness.population_statistics(model, graph, population)
-    inputs = policy_inputs(problem.graph, statistics, problem.shape, feature_set=regal.feature_set)
+    known = None
+    if regal.feature_set == "incumbent":
+        schedule, its_cost = incumbents.cheap_incumbent(problem)
+        advantage = np.log(max(float(cost), 1e-30) / max(its_cost, 1e-30))
+        known = incumbents.incumbent_features(schedule, pinned, advantage)
+    inputs = policy_inputs(
+        problem.graph,
+        statistics,
+        problem.shape,
+        feature_set=regal.feature_set,
+        incumbent=known,
+    )
     return inputs, best, cost, history
 
 

@@ -131,7 +131,7 @@ def _search_cost(params, key, example: Examples, model, regal: RegalConfig, eval
         key,
         model,
         example.graph,
-        evaluations - regal.feature_evaluations,
+        evaluations - regal.evaluations_before,
         inputs=example.inputs,
         config=regal,
     )

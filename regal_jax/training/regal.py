@@ -157,7 +157,7 @@ def _rewards(keys, batch, actions, model, regal, config):
     The searches of one graph share a key: what differs between their rewards is then less the
     luck of the search and more the actions (common random numbers).
     """
-    evaluations = config.evaluations - regal.feature_evaluations
+    evaluations = config.evaluations - regal.evaluations_before
     repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, config.samples, axis=0), batch)
     keys = jnp.repeat(keys, config.samples)
     flat = actions.reshape(-1, *actions.shape[2:])

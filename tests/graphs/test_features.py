@@ -79,12 +79,15 @@ def test_levels_of_a_chain_with_a_shortcut():
     np.testing.assert_allclose(inputs.nodes[:, -1] * 3, [3, 2, 1, 0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("feature_set", ["paper", "extended"])
+@pytest.mark.parametrize("feature_set", ["paper", "extended", "incumbent"])
 @pytest.mark.parametrize("num_devices", [1, 2, 3])
 def test_num_features(num_devices, feature_set):
     graph = hand_graph()
     statistics = np.zeros((3, num_devices + 1), np.float32)
-    inputs = policy_inputs(graph, statistics, exact_shape(graph), feature_set=feature_set)
+    incumbent = np.zeros((3, num_devices + 2), np.float32)
+    inputs = policy_inputs(
+        graph, statistics, exact_shape(graph), feature_set=feature_set, incumbent=incumbent
+    )
     shapes = inputs.nodes.shape[1], inputs.edges.shape[1]
     assert shapes == num_features(num_devices, feature_set)
 

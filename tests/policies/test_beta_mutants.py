@@ -15,7 +15,7 @@ from regal_jax.graphs.features import policy_inputs
 from regal_jax.policies import beta_mutants
 from regal_jax.policies.beta_mutants import ActionSpace
 from regal_jax.policies.regal import learned_search, uniform_search
-from regal_jax.search import brkga
+from regal_jax.search import brkga, quantile_tables
 from tests.policies.cases import random_graph
 
 LEVELS = [2, 3, 5, 10]
@@ -54,7 +54,7 @@ def test_means_and_variances_are_those_of_the_paper(levels):
 @pytest.mark.parametrize("levels", LEVELS)
 def test_the_table_has_the_moments_and_quantiles_of_its_distributions(levels):
     table = beta_mutants.quantile_table(levels).astype(float)
-    assert table.shape == (levels**2 + 1, beta_mutants.RESOLUTION + 1)
+    assert table.shape == (levels**2 + 1, quantile_tables.RESOLUTION + 1)
     assert np.all(np.diff(table) >= 0)
     assert np.all(table[:, 0] == 0)
     assert np.all(table[:, -1] == 1)
@@ -65,7 +65,7 @@ def test_the_table_has_the_moments_and_quantiles_of_its_distributions(levels):
     np.testing.assert_allclose(mean, distribution.mean(), atol=1e-3)
     np.testing.assert_allclose(square - mean**2, distribution.var(), atol=1e-3)
     for share in (0.25, 0.5, 0.75):
-        column = int(share * beta_mutants.RESOLUTION)
+        column = int(share * quantile_tables.RESOLUTION)
         np.testing.assert_allclose(
             table[:-1, column], distribution.ppf(share), rtol=1e-5, atol=1e-9
         )
@@ -80,7 +80,7 @@ def test_samples_follow_their_rows(levels):
     count = 20_000
     table = jnp.asarray(beta_mutants.quantile_table(levels))
     rows = jnp.arange(levels**2 + 1)
-    samples = np.asarray(beta_mutants.sample_rows(jax.random.key(0), table, rows, count))
+    samples = np.asarray(quantile_tables.sample_rows(jax.random.key(0), table, rows, count))
     assert samples.shape == (count, levels**2 + 1)
     assert samples.dtype == np.float32
     assert samples.min() >= 0
@@ -100,7 +100,7 @@ def test_samples_follow_their_rows(levels):
 def test_the_uniform_row_is_the_uniform_numbers_themselves():
     table = jnp.asarray(beta_mutants.quantile_table(3))
     rows = jnp.full(7, 9)
-    samples = beta_mutants.sample_rows(jax.random.key(1), table, rows, 100)
+    samples = quantile_tables.sample_rows(jax.random.key(1), table, rows, 100)
     np.testing.assert_array_equal(samples, brkga.uniform_mutants(7)(jax.random.key(1), 100))
 
 

@@ -1,27 +1,32 @@
-"""Policies over actions: both heads are proper distributions that ``sample`` draws from."""
+"""Policies over actions: every head is a proper distribution that ``sample`` draws from."""
 
 import itertools
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from regal_jax.graphs.batching import GraphShape
+import regal_jax
+from regal_jax.graphs.batching import GraphShape, exact_shape
+from regal_jax.graphs.features import policy_inputs
 from regal_jax.policies.beta_mutants import ActionSpace
 from regal_jax.policies.mutant_policy import mutant_policy
+from regal_jax.training import checkpoints
 from tests.policies.cases import chain, inputs_of, random_graph, random_params
 
 HEADS = ["independent", "autoregressive"]
+ENCODERS = ["message_passing", "sequence"]
 TINY = ActionSpace(levels=2, placement=False, scheduling=True, num_devices=2)
 """Two choices of two: 4 action vectors an op, 16 for the chain of two ops."""
 INPUTS = inputs_of(chain(2))
 ALL_ACTIONS = jnp.array(list(itertools.product(range(2), repeat=4)), jnp.int32).reshape(-1, 2, 2)
 
 
-def new(head, inputs=INPUTS, space=TINY, *, noise=True):
+def new(head, inputs=INPUTS, space=TINY, *, encoder="message_passing", noise=True):
     """(policy, parameters), random rather than the uniform ones of a new policy."""
-    policy = mutant_policy(space, size=4, rounds=2, head=head)
+    policy = mutant_policy(space, encoder=encoder, size=4, rounds=2, head=head)
     init = (policy.init, jax.random.key(0), inputs)
     return policy, random_params(*init) if noise else jax.jit(init[0])(*init[1:])
 
@@ -32,9 +37,10 @@ def log_probs(policy, params, inputs=INPUTS, actions=ALL_ACTIONS):
     )
 
 
+@pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("head", HEADS)
-def test_probabilities_of_all_actions_sum_to_one(head):
-    policy, params = new(head)
+def test_probabilities_of_all_actions_sum_to_one(head, encoder):
+    policy, params = new(head, encoder=encoder)
     logs = log_probs(policy, params)
     np.testing.assert_allclose(np.exp(logs).sum(), 1.0, rtol=1e-5)
     assert np.ptp(logs) > 0.5  # and are not all the same
@@ -78,13 +84,14 @@ def test_mode_is_the_greedy_choice(head):
     assert mode[1] @ [2, 1] == probability[first].argmax()
 
 
+@pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("head", HEADS)
-def test_padding_is_left_out(head):
+def test_padding_is_left_out(head, encoder):
     graph = random_graph(0, num_ops=5)
     space = ActionSpace(levels=3, elite_bias=True)
     inputs = inputs_of(graph)
     padded = inputs_of(graph, GraphShape(9, 20, 40, 8, 8))
-    policy, params = new(head, inputs, space)
+    policy, params = new(head, inputs, space, encoder=encoder)
     shape = (9, space.num_choices)
     actions = jnp.asarray(np.random.default_rng(0).integers(3, size=shape))
     other = actions.at[5:].set(2 - actions[5:])
@@ -101,9 +108,10 @@ def test_padding_is_left_out(head):
     np.testing.assert_array_equal(mode(params, padded)[:5], mode(params, inputs))
 
 
+@pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("head", HEADS)
-def test_a_new_policy_is_uniform(head):
-    policy, params = new(head, noise=False)
+def test_a_new_policy_is_uniform(head, encoder):
+    policy, params = new(head, encoder=encoder, noise=False)
     np.testing.assert_allclose(log_probs(policy, params), np.full(16, -np.log(16)), rtol=1e-5)
     entropy = policy.entropy(params, INPUTS, ALL_ACTIONS[3])
     np.testing.assert_allclose(entropy, np.log(2), rtol=1e-5)
@@ -119,6 +127,32 @@ def test_entropy_is_that_of_the_distribution(head):
     assert np.all(np.asarray(each) <= np.log(2) + 1e-6)
     mean = np.sum(np.exp(logs) * np.asarray(each))
     np.testing.assert_allclose(4 * mean, -np.sum(np.exp(logs) * logs), rtol=1e-4)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_gradients_are_finite_and_reach_every_parameter(encoder):
+    inputs = inputs_of(random_graph(1, num_ops=5), GraphShape(9, 20, 40, 8, 8))
+    space = ActionSpace(levels=3)
+    policy, params = new("independent", inputs, space, encoder=encoder)
+    actions = jnp.ones((9, space.num_choices), jnp.int32)
+    gradient = jax.jit(jax.grad(policy.log_prob))(params, inputs, actions)
+    for leaf in jax.tree.leaves(gradient):
+        assert np.all(np.isfinite(leaf))
+        assert np.any(np.asarray(leaf) != 0)
+
+
+def test_the_shipped_policy_has_the_parameters_of_its_configuration():
+    """Its file is older than ``encoder``: fields it lacks take their defaults."""
+    path = Path(regal_jax.__file__).parent / "pretrained" / "regal_peak_memory.policy"
+    params, config, _ = checkpoints.load_policy(path)
+    assert config.encoder == "message_passing"
+    graph = random_graph(0)
+    inputs = policy_inputs(
+        graph, np.zeros((8, 3), np.float32), exact_shape(graph), feature_set=config.feature_set
+    )
+    fresh = jax.eval_shape(config.policy.init, jax.random.key(0), inputs)
+    assert jax.tree.structure(params) == jax.tree.structure(fresh)
+    assert jax.tree.map(np.shape, params) == jax.tree.map(np.shape, fresh)
 
 
 def test_sampling_is_a_function_of_the_key():

@@ -207,6 +207,9 @@ def test_a_budget_below_the_population_is_rejected():
         {"children": 91},
         {"elite_bias": -0.1},
         {"elite_bias": 1.1},
+        {"populations": 0},
+        {"exchange_every": 0},
+        {"populations": 11},
     ],
     ids=str,
 )

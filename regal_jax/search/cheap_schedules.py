@@ -1,0 +1,50 @@
+"""Simple orders times simple placements: schedules to begin from, or to learn from."""
+
+import numpy as np
+
+from regal_jax.environments.schedule import Objective, Schedule
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.search import priority_rules
+
+
+def cheap_schedules(
+    graph: ComputationGraph, num_devices: int, objective: Objective, *, seed: int = 0
+) -> list[Schedule]:
+    """Simple orders times simple placements, without repeats.
+
+    Placements: one device, greedily balanced, whole components, and pipelines: cuts of the
+    order, or of the ops by distance to the nearest end, into as many parts as devices.
+    """
+    weight = priority_rules.op_weights(graph, objective).astype(float)
+    folded = priority_rules.nearest_end_first(graph)
+    schedules: dict[tuple[bytes, bytes], Schedule] = {}
+    for rule in priority_rules.ORDERS.values():
+        order = rule(graph, seed)
+        for placement in _cheap_placements(graph, (order, folded), weight, num_devices):
+            for eager in (False, True):
+                schedule = priority_rules.build_schedule(
+                    graph,
+                    order,
+                    placement,
+                    objective=objective,
+                    num_devices=num_devices,
+                    eager=eager,
+                )
+                key = (placement.tobytes(), schedule.steps.tobytes())
+                schedules.setdefault(key, schedule)
+    return list(schedules.values())
+
+
+def _cheap_placements(graph, sequences, weight, num_devices: int) -> list[np.ndarray]:
+    """Placements for an order; ``sequences`` are the order and what else to cut into pipelines."""
+    placements = [priority_rules.single_device(graph)]
+    if num_devices > 1:
+        placements.append(
+            priority_rules.greedily_balanced(graph, sequences[0], weight, num_devices)
+        )
+        placements.append(priority_rules.whole_components(graph, weight, num_devices))
+        even = np.arange(1, num_devices) / num_devices
+        for sequence in sequences:
+            for power in (0.5, 0.75, 1.0, 1.4, 2.0):
+                placements.append(priority_rules.contiguous(sequence, weight, even**power))
+    return placements

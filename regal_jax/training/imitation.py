@@ -1,0 +1,159 @@
+"""A head start for REGAL: copy the best of a few simple action vectors (not in the paper).
+
+REINFORCE has one number to learn thousands of choices from. Here every training graph tries the
+actions that follow its incumbent's placement and order more or less closely, or not at all, and
+the policy learns by maximum likelihood to choose what was best. It sees the incumbent among its
+features ("incumbent" feature set), so it learns when to follow it.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from regal_jax.graphs.features import PolicyInputs
+from regal_jax.policies.beta_mutants import ActionSpace
+from regal_jax.policies.regal import RegalConfig, learned_search
+from regal_jax.training.examples import Bucket
+from regal_jax.training.regal import Examples, TrainingConfig
+
+SIMILAR = 1e-9
+"""Relative difference of costs from which on one action vector counts as better than another."""
+
+
+class Closeness(NamedTuple):
+    """How closely distributions follow an incumbent: levels of mean and variance of A.2.
+
+    Attributes:
+      low, high: mean levels of genes that should be small or large; equal not to follow.
+      variance: level of their variance.
+    """
+
+    low: int
+    high: int
+    variance: int
+
+
+def closenesses(levels: int) -> tuple[Closeness, ...]:
+    """From not at all to as closely as k levels can. Not following is as near uniform as can be."""
+    half = levels // 2
+    ways = (
+        Closeness(half, half, levels // 4),
+        Closeness(half - 1, half, levels // 4),
+        Closeness(0, levels - 1, levels // 4),
+        Closeness(0, levels - 1, 0),
+    )
+    return tuple(dict.fromkeys(ways))
+
+
+def scripted_actions(inputs: PolicyInputs, space: ActionSpace) -> list[np.ndarray]:
+    """int32[O, A] each: every pair of ways to follow the incumbent's placement and its order."""
+    device, position = _incumbent(np.asarray(inputs.nodes), space.num_devices)
+    ways = closenesses(space.levels)
+    return [
+        _actions(device, position, placing, ordering, space)
+        for placing, ordering in itertools.product(
+            ways if space.placement else ways[:1], ways if space.scheduling else ways[:1]
+        )
+    ]
+
+
+def best_scripts(
+    bucket: Bucket,
+    *,
+    regal: RegalConfig,
+    config: TrainingConfig,
+    on_progress: Callable[[], None] = lambda: None,
+) -> np.ndarray:
+    """int32[N, O, A]: for each example the scripted actions whose search ends best."""
+    chosen = []
+    for row in range(bucket.examples.num_graphs):
+        example = bucket.examples.take(np.array(row))
+        scripts = np.stack(scripted_actions(example.inputs, regal.space))
+        key = jax.random.key(config.seed)
+        costs = np.asarray(_search_costs(key, example, scripts, bucket.model, regal, config))
+        chosen.append(scripts[int(np.argmax(costs <= costs.min() * (1 + SIMILAR)))])
+        on_progress()
+    return np.stack(chosen)
+
+
+def imitate(
+    params: Any,
+    buckets: Sequence[Bucket],
+    experts: Sequence[np.ndarray],
+    *,
+    steps: int,
+    regal: RegalConfig,
+    config: TrainingConfig,
+    on_step: Callable[[int, float], None] = lambda step, loss: None,
+) -> Any:
+    """Policy parameters after ``steps`` steps of Adam on -log p(expert's actions) a choice."""
+    optimizer = optax.adam(config.learning_rate)
+    state = optimizer.init(params)
+    step_fn = jax.jit(functools.partial(_imitation_step, regal=regal, optimizer=optimizer))
+    sizes = np.array([bucket.examples.num_graphs for bucket in buckets], float)
+    for step in range(steps):
+        rng = np.random.default_rng((config.seed, 1, step))
+        which = rng.choice(len(buckets), p=sizes / sizes.sum())
+        rows = rng.integers(buckets[which].examples.num_graphs, size=config.batch_size)
+        inputs = buckets[which].examples.take(rows).inputs
+        params, state, loss = step_fn(params, state, inputs, experts[which][rows])
+        on_step(step + 1, float(loss))
+    return params
+
+
+def _imitation_step(params, state, inputs, actions, *, regal: RegalConfig, optimizer):
+    def loss_of(params):
+        log_prob = jax.vmap(regal.policy.log_prob, (None, 0, 0))(params, inputs, actions)
+        choices = jnp.sum(inputs.real, axis=1) * regal.space.num_choices
+        return -jnp.mean(log_prob / choices)
+
+    loss, gradient = jax.value_and_grad(loss_of)(params)
+    updates, state = optimizer.update(gradient, state, params)
+    return optax.apply_updates(params, updates), state, loss
+
+
+@functools.partial(jax.jit, static_argnames=("model", "regal", "config"))
+def _search_costs(key, example: Examples, scripts, model, regal: RegalConfig, config):
+    """float[S]: what searches with actions int32[S, O, A] find; they share their random numbers."""
+
+    def best(actions):
+        result = learned_search(
+            key,
+            model,
+            example.graph,
+            config.evaluations - regal.evaluations_before,
+            inputs=example.inputs,
+            actions=actions,
+            space=regal.space,
+        )
+        return jnp.min(result.state.costs)
+
+    return jax.vmap(best)(scripts)
+
+
+def _incumbent(nodes: np.ndarray, num_devices: int) -> tuple[np.ndarray, np.ndarray]:
+    """(device int[O], place in the order float[O]) from the last features of the nodes."""
+    known = nodes[:, -(num_devices + 2) :]
+    return known[:, :num_devices].argmax(axis=1), known[:, num_devices]
+
+
+def _actions(device, position, placing: Closeness, ordering: Closeness, space: ActionSpace):
+    actions = np.zeros((len(device), space.num_choices), np.int32)
+    if space.placement:
+        for target in range(space.num_devices):
+            there = device == target
+            actions[:, 2 * target] = np.where(there, placing.high, placing.low)
+            actions[:, 2 * target + 1] = placing.variance
+    if space.scheduling:
+        column = 2 * space.num_devices * space.placement
+        steps = ordering.high - ordering.low + 1
+        rank = np.minimum(((1.0 - position) * steps).astype(np.int32), steps - 1)
+        actions[:, column] = ordering.low + rank
+        actions[:, column + 1] = ordering.variance
+    return actions

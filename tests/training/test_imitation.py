@@ -1,0 +1,106 @@
+"""Imitation: what scripts do by hand, that the best is chosen, and that a policy learns it."""
+
+import jax
+import numpy as np
+import pytest
+
+from regal_jax.errors import OptionError
+from regal_jax.policies.beta_mutants import ActionSpace
+from regal_jax.policies.regal import RegalConfig
+from regal_jax.training import imitation
+from regal_jax.training.examples import prepare_examples
+from regal_jax.training.imitation import Closeness
+from regal_jax.training.pipeline import train_regal
+from regal_jax.training.regal import TrainingConfig
+from tests.training.cases import small_graphs
+
+REGAL = RegalConfig(
+    size=8, rounds=1, levels=4, feature_evaluations=100, feature_set="incumbent", normalise=True
+)
+CONFIG = TrainingConfig(evaluations=350, batch_size=2, samples=2, steps=1, learning_rate=1e-2)
+
+
+@pytest.fixture(scope="module")
+def buckets():
+    return prepare_examples(
+        small_graphs(), objective="makespan", regal=REGAL, evaluations=350, seed=0
+    )
+
+
+def test_closenesses_go_from_not_at_all_to_as_closely_as_levels_can():
+    assert imitation.closenesses(2) == (Closeness(1, 1, 0), Closeness(0, 1, 0))
+    assert imitation.closenesses(4) == (
+        Closeness(2, 2, 1),
+        Closeness(1, 2, 1),
+        Closeness(0, 3, 1),
+        Closeness(0, 3, 0),
+    )
+
+
+def test_scripts_by_hand(buckets):
+    """Three ops on devices 0, 1, 0 that run last, first and in between."""
+    inputs = jax.tree.map(lambda leaf: leaf[0], buckets[0].examples.inputs)
+    nodes = np.array(inputs.nodes)[:3]
+    nodes[:, -4:] = [[1, 0, 1.0, 0], [0, 1, 0.0, 0], [1, 0, 0.5, 0]]
+    scripts = imitation.scripted_actions(inputs.replace(nodes=nodes), REGAL.space)
+    assert len(scripts) == 16
+    assert scripts[0].tolist() == [[2, 1, 2, 1, 2, 1]] * 3
+    assert scripts[-1].tolist() == [
+        [3, 0, 0, 0, 0, 0],
+        [0, 0, 3, 0, 3, 0],
+        [3, 0, 0, 0, 2, 0],
+    ]
+    order_only = ActionSpace(levels=2, placement=False)
+    weak = imitation.scripted_actions(inputs.replace(nodes=nodes), order_only)[-1]
+    assert weak.tolist() == [[0, 0], [1, 0], [1, 0]]
+
+
+def test_the_best_script_is_chosen_and_learned(buckets):
+    experts = [imitation.best_scripts(bucket, regal=REGAL, config=CONFIG) for bucket in buckets]
+    bucket, expert = buckets[0], experts[0]
+    inputs = bucket.examples.take(np.array(0)).inputs
+    scripts = np.stack(imitation.scripted_actions(inputs, REGAL.space))
+    costs = imitation._search_costs(
+        jax.random.key(0), bucket.examples.take(np.array(0)), scripts, bucket.model, REGAL, CONFIG
+    )
+    assert expert[0].tolist() == scripts[int(np.argmin(costs))].tolist()
+    params = REGAL.policy.init(jax.random.key(0), inputs)
+    losses = []
+    learned = imitation.imitate(
+        params,
+        buckets,
+        experts,
+        steps=150,
+        regal=REGAL,
+        config=CONFIG,
+        on_step=lambda step, loss: losses.append(loss),
+    )
+    assert losses[0] == pytest.approx(np.log(4), rel=1e-3)  # a new policy is uniform
+    assert np.mean(losses[-10:]) < 0.4
+    real = np.asarray(inputs.real)
+    agreement = (np.asarray(REGAL.policy.mode(learned, inputs)) == expert[0])[real].mean()
+    assert agreement > 0.5  # of four levels
+
+
+def test_training_begins_from_imitation_and_resumes(tmp_path):
+    graphs = small_graphs()
+    options = {"regal": REGAL, "config": CONFIG, "directory": tmp_path / "new", "validate_every": 1}
+    path = train_regal(graphs, graphs, objective="makespan", imitation_steps=3, **options)
+    written = (tmp_path / "new" / "imitation.policy").read_bytes()
+    again = train_regal(graphs, graphs, objective="makespan", imitation_steps=3, **options)
+    assert path == again
+    assert (tmp_path / "new" / "imitation.policy").read_bytes() == written
+
+
+def test_imitation_needs_an_incumbent(tmp_path):
+    with pytest.raises(OptionError, match="feature_set=incumbent"):
+        train_regal(
+            small_graphs(),
+            small_graphs(),
+            objective="makespan",
+            regal=RegalConfig(),
+            config=CONFIG,
+            directory=tmp_path,
+            validate_every=1,
+            imitation_steps=3,
+        )

@@ -3,7 +3,7 @@
 import functools
 
 from regal_jax.errors import OptionError
-from regal_jax.methods import evolution, learned, simple
+from regal_jax.methods import classical, evolution, learned, simple
 from regal_jax.methods.auto import run_auto
 from regal_jax.methods.base import Budget, Found, History, Method, OnProgress
 from regal_jax.methods.simple import best_simple_schedule
@@ -31,6 +31,14 @@ METHODS: dict[str, Method] = {
     "breadth_first": functools.partial(simple.run_rule, order="breadth_first"),
     "random_order": functools.partial(simple.run_rule, order="random_order"),
     "lpmf": functools.partial(simple.run_rule, order="lpmf"),
+    "xla_list": functools.partial(simple.run_rule, order="xla_list"),
+    "xla_dfs": functools.partial(simple.run_rule, order="xla_dfs"),
+    "partition_dfs": classical.run_partition_dfs,
+    "metis_dfs": classical.run_metis_dfs,
+    **{
+        name: functools.partial(classical.run_list_heuristic, name=name)
+        for name in ("critical_path", "heft", "cpop", "etf", "hbmct")
+    },
 }
 
 LATER = (
@@ -38,20 +46,12 @@ LATER = (
     "tuned_brkga",
     "local_search",
     "cp_sat",
-    "partition_dfs",
-    "xla_list",
-    "xla_dfs",
     "dp",
     "approximate_dp",
     "depth_first_dp",
     "topoformer",
-    "critical_path",
     "mopnr",
     "spt",
-    "heft",
-    "cpop",
-    "etf",
-    "hbmct",
     "one_shot",
     "l2d",
     "gflownet",

@@ -9,15 +9,15 @@ from regal_jax.environments.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.base import Budget, Found, best_schedule, check_evaluations
-from regal_jax.search import priority_rules
+from regal_jax.search import makespan_heuristics, priority_rules, xla_orders
 from regal_jax.search.cheap_schedules import cheap_schedules
 
 
 def run_rule(problem: PlacementProblem, budget: Budget, *, order: str) -> Found:
-    """An order of ``priority_rules`` on the better of two placements: greedily balanced, or whole
-    on one device. Costs two evaluations."""
+    """An order by a rule, of ``priority_rules`` or ``xla_orders``, on the better of two placements:
+    greedily balanced, or whole on one device. Costs two evaluations."""
     graph, num_devices = problem.graph, problem.num_devices
-    sequence = priority_rules.ORDERS[order](graph, budget.seed)
+    sequence = (priority_rules.ORDERS | xla_orders.ORDERS)[order](graph, budget.seed)
     weight = priority_rules.op_weights(graph, problem.objective)
     placements = [
         priority_rules.greedily_balanced(graph, sequence, weight, num_devices),
@@ -57,9 +57,15 @@ def best_simple_schedule(
 
 
 def cheapest(problem: PlacementProblem, budget: Budget) -> Found:
-    """The best of the cheap schedules, at one evaluation each; as many as the budget allows."""
+    """The best of the cheap schedules and, for the makespan, of two list heuristics' schedules, at
+    one evaluation each; as many as the budget allows."""
     check_evaluations(budget.evaluations)
-    candidates = cheap_schedules(
-        problem.graph, problem.num_devices, problem.objective, seed=budget.seed
-    )[: budget.evaluations]
-    return best_schedule(problem, budget, candidates)
+    graph, platform = problem.graph, problem.platform
+    candidates = []
+    if problem.objective == "makespan":
+        candidates = [rule(graph, platform) for rule in _LIST_HEURISTICS]
+    candidates += cheap_schedules(graph, problem.num_devices, problem.objective, seed=budget.seed)
+    return best_schedule(problem, budget, candidates[: budget.evaluations])
+
+
+_LIST_HEURISTICS = (makespan_heuristics.etf, makespan_heuristics.heft)

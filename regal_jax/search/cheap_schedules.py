@@ -4,7 +4,7 @@ import numpy as np
 
 from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.search import priority_rules
+from regal_jax.search import partitioning, priority_rules, replicas
 
 
 def cheap_schedules(
@@ -12,15 +12,18 @@ def cheap_schedules(
 ) -> list[Schedule]:
     """Simple orders times simple placements, without repeats.
 
-    Placements: one device, greedily balanced, whole components, and pipelines: cuts of the
-    order, or of the ops by distance to the nearest end, into as many parts as devices.
+    Placements: one device, greedily balanced, whole components, replicas apart, few bytes between
+    devices, and pipelines: cuts of the order, or of the ops by distance to the nearest end, into as
+    many parts as devices.
     """
     weight = priority_rules.op_weights(graph, objective).astype(float)
     folded = priority_rules.nearest_end_first(graph)
+    shared = _placements_of_any_order(graph, weight, num_devices)
     schedules: dict[tuple[bytes, bytes], Schedule] = {}
     for rule in priority_rules.ORDERS.values():
         order = rule(graph, seed)
-        for placement in _cheap_placements(graph, (order, folded), weight, num_devices):
+        own = _placements_of_order(graph, (order, folded), weight, num_devices)
+        for placement in shared + own:
             for eager in (False, True):
                 schedule = priority_rules.build_schedule(
                     graph,
@@ -35,16 +38,22 @@ def cheap_schedules(
     return list(schedules.values())
 
 
-def _cheap_placements(graph, sequences, weight, num_devices: int) -> list[np.ndarray]:
-    """Placements for an order; ``sequences`` are the order and what else to cut into pipelines."""
+def _placements_of_any_order(graph, weight, num_devices: int) -> list[np.ndarray]:
     placements = [priority_rules.single_device(graph)]
     if num_devices > 1:
-        placements.append(
-            priority_rules.greedily_balanced(graph, sequences[0], weight, num_devices)
-        )
         placements.append(priority_rules.whole_components(graph, weight, num_devices))
-        even = np.arange(1, num_devices) / num_devices
-        for sequence in sequences:
-            for power in (0.5, 0.75, 1.0, 1.4, 2.0):
-                placements.append(priority_rules.contiguous(sequence, weight, even**power))
+        placements.append(replicas.replicas_apart(graph, weight, num_devices))
+        placements.append(partitioning.kernighan_lin(graph, weight, num_devices))
+    return placements
+
+
+def _placements_of_order(graph, sequences, weight, num_devices: int) -> list[np.ndarray]:
+    """Placements for an order; ``sequences`` are the order and what else to cut into pipelines."""
+    if num_devices == 1:
+        return []
+    placements = [priority_rules.greedily_balanced(graph, sequences[0], weight, num_devices)]
+    even = np.arange(1, num_devices) / num_devices
+    for sequence in sequences:
+        for power in (0.5, 0.75, 1.0, 1.4, 2.0):
+            placements.append(priority_rules.contiguous(sequence, weight, even**power))
     return placements

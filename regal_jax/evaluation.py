@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regal_jax import api
+from regal_jax import api, methods
+from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Objective
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting import results, statistics
@@ -30,6 +31,33 @@ class Run(NamedTuple):
     method: str
     evaluations: int
     limits: tuple[int, ...] = ()
+
+
+class PlatformRule(NamedTuple):
+    """The platform of each graph.
+
+    Attributes:
+      num_devices, latency, per_byte: see ``optimize``.
+      memory_share: memory of a device, as a share of the peak of the best simple order on one
+        device; None is unlimited.
+    """
+
+    num_devices: int = 2
+    latency: float = 0.0
+    per_byte: float = 0.0
+    memory_share: float | None = None
+
+    def options(self, graph: ComputationGraph) -> dict:
+        """Keyword arguments of ``optimize``."""
+        options: dict = {
+            "num_devices": self.num_devices,
+            "latency": self.latency,
+            "per_byte": self.per_byte,
+        }
+        if self.memory_share is not None:
+            alone = methods.best_simple_schedule(graph, "peak_memory", Platform(1))
+            options["memory_capacity"] = max(int(self.memory_share * max(alone.peak_memory)), 1)
+        return options
 
 
 class Line(NamedTuple):
@@ -56,8 +84,9 @@ def compare(
     seeds: int,
     path: str | os.PathLike,
     objective: Objective = "peak_memory",
-    num_devices: int = 2,
-    policy: str | Path | None = None,
+    platform: PlatformRule | None = None,
+    policies: Mapping[str, str | Path | None] | None = None,
+    time_limit: float | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[dict]:
     """Runs every method on every graph with every seed, and returns all rows.
@@ -67,11 +96,14 @@ def compare(
       runs: the methods.
       seeds: each search is done with seeds 0, 1, ..., seeds - 1.
       path: results file; what it holds already is not run again.
-      objective, num_devices, policy: see ``optimize``.
+      objective, time_limit: see ``optimize``.
+      platform: two devices by default.
+      policies: policy files by method; the shipped ones by default.
       on_progress: called with (searches done, searches in all).
     """
     rows = results.read_results(path, missing_ok=True)
     done = results.done_keys(rows, [LAST_METRIC], ("setting", "graph", "method", "seed"))
+    platform, policies = platform or PlatformRule(), policies or {}
     todo = [
         (seed, setting, graph, run)
         for seed in range(seeds)
@@ -81,29 +113,23 @@ def compare(
     ]
     for count, (seed, setting, graph, run) in enumerate(todo, 1):
         if (setting, graph.name, run.label, seed) not in done:
-            new = _rows(graph, run, seed, setting, objective, num_devices, policy)
+            options = platform.options(graph) | {"policy": policies.get(run.method)}
+            options |= {"objective": objective, "time_limit": time_limit, "seed": seed}
+            new = _rows(graph, run, setting, options)
             results.append_results(path, new, EXTRA_COLUMNS)
             rows += new
         on_progress(count, len(todo))
     return rows
 
 
-def _rows(graph, run: Run, seed, setting, objective, num_devices, policy) -> list[dict]:
-    schedule = api.optimize(
-        graph,
-        objective=objective,
-        num_devices=num_devices,
-        method=run.method,
-        evaluations=run.evaluations,
-        seed=seed,
-        policy=policy,
-    )
+def _rows(graph: ComputationGraph, run: Run, setting: str, options: dict) -> list[dict]:
+    schedule = api.optimize(graph, method=run.method, evaluations=run.evaluations, **options)
     after = {f"cost@{limit}": _cost_after(schedule.history, limit) for limit in run.limits}
     metrics = {name: cost for name, cost in after.items() if np.isfinite(cost)}
     metrics |= {"cost": schedule.cost, "seconds": schedule.seconds}
     metrics[LAST_METRIC] = float(schedule.lower_bound or 0.0)
     common = {"setting": setting, "graph": graph.name, "ops": str(graph.num_ops)}
-    common |= {"method": run.label, "seed": seed, "evaluations": str(run.evaluations)}
+    common |= {"method": run.label, "seed": options["seed"], "evaluations": str(run.evaluations)}
     return [common | {"metric": name, "value": value} for name, value in metrics.items()]
 
 

@@ -19,9 +19,7 @@ from tests.policies.cases import inputs_of, random_graph
 GRAPH = random_graph(4, 7)
 RULES = ["depth_first", "breadth_first", "random_order", "lpmf", "xla_list", "xla_dfs"]
 LIST_HEURISTICS = ["critical_path", "heft", "cpop", "etf", "hbmct"]
-FIXED = dict.fromkeys(RULES, 2) | dict.fromkeys(
-    [*LIST_HEURISTICS, "partition_dfs", "metis_dfs"], 1
-)
+FIXED = dict.fromkeys(RULES, 2) | dict.fromkeys([*LIST_HEURISTICS, "partition_dfs", "metis_dfs"], 1)
 """Evaluations of methods that don't search."""
 REGAL = RegalConfig(size=4, rounds=2, feature_evaluations=100)
 EVALUATIONS = 290

@@ -1,0 +1,41 @@
+"""REGAL on running time: train or load a policy, compare it on unseen graphs (workshop, table 1).
+
+  python experiments/regal_runtime.py --flagfile=experiments/flags/smoke/regal_runtime.flags
+
+--dataset is model_zoo (the package's real graphs, split by architecture family), synthetic (REGAL's
+recipe) or a folder of graph files. Results are rows of a CSV; an interrupted run resumes.
+"""
+
+from absl import flags
+
+from regal_jax import launch, study
+from regal_jax.reporting import paper_tables
+
+_LONG_EVALUATIONS = flags.DEFINE_integer("long_evaluations", 0, "Budget of long BRKGA; 0 for none.")
+study.define_output("results/regal_runtime")
+study.define_graphs()
+study.define_searches(methods=["brkga", "regal", "random_search", "partition_dfs", "etf", "heft"])
+study.define_training()
+
+OBJECTIVE = "makespan"
+
+
+def main(_) -> None:
+    output = study.output_dir()
+    policy = study.policy(OBJECTIVE, output)
+    runs = paper_tables.regal_runs(
+        flags.FLAGS.methods, flags.FLAGS.test_evaluations, _LONG_EVALUATIONS.value
+    )
+    rows = study.compare(
+        study.test_graphs(),
+        runs,
+        output,
+        objective=OBJECTIVE,
+        policies=dict.fromkeys(("regal", "idrs", "auto"), policy),
+        num_devices=flags.FLAGS.num_devices,
+    )
+    print(paper_tables.regal_report(rows, runs, output, OBJECTIVE))
+
+
+if __name__ == "__main__":
+    launch.run(main)

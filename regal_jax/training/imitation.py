@@ -26,6 +26,10 @@ SIMILAR = 1e-9
 """Relative difference of costs from which on one action vector counts as better than another."""
 
 
+LEARNING_RATE = 5e-4
+"""Of imitation, whose gradients are far less noisy than REINFORCE's."""
+
+
 class Closeness(NamedTuple):
     """How closely distributions follow an incumbent: levels of mean and variance of A.2.
 
@@ -40,13 +44,12 @@ class Closeness(NamedTuple):
 
 
 def closenesses(levels: int) -> tuple[Closeness, ...]:
-    """From not at all to as closely as k levels can. Not following is as near uniform as can be."""
+    """Not at all (as near uniform as can be), a little, and closely, for k levels."""
     half = levels // 2
     ways = (
         Closeness(half, half, levels // 4),
         Closeness(half - 1, half, levels // 4),
         Closeness(0, levels - 1, levels // 4),
-        Closeness(0, levels - 1, 0),
     )
     return tuple(dict.fromkeys(ways))
 
@@ -93,7 +96,7 @@ def imitate(
     on_step: Callable[[int, float], None] = lambda step, loss: None,
 ) -> Any:
     """Policy parameters after ``steps`` steps of Adam on -log p(expert's actions) a choice."""
-    optimizer = optax.adam(config.learning_rate)
+    optimizer = optax.adam(LEARNING_RATE)
     state = optimizer.init(params)
     step_fn = jax.jit(functools.partial(_imitation_step, regal=regal, optimizer=optimizer))
     sizes = np.array([bucket.examples.num_graphs for bucket in buckets], float)

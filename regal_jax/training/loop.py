@@ -52,7 +52,8 @@ def train(
       directory: gets ``checkpoints/``, ``metrics.csv`` and ``best.policy`` (of best validation).
       validate_every: steps between validations, which are also when checkpoints are written.
       about: goes into the policy file.
-      initial_policy: policy parameters to start from, fresh ones by default.
+      initial_policy: policy parameters to start from, fresh ones by default. They are validated,
+        too, so that the result is not worse.
       on_step: called with (step, metrics) after each step.
 
     Returns:
@@ -78,27 +79,31 @@ def train(
     best = {"improvement": jnp.float32(-np.inf), "policy": state.params["policy"]}
     best = jax.device_put(best, NamedSharding(mesh, P()))
     log = _Log(directory / "metrics.csv")
+
+    def keep_better(state: TrainState, best: dict) -> tuple[jax.Array, dict]:
+        """(improvement of these parameters on validation, the better of the two policies)."""
+        params = state.params["policy"]
+        improvement = jnp.float32(validate(params, validation, regal=regal, config=config))
+        if improvement <= best["improvement"]:
+            return improvement, best
+        facts = {"steps": int(state.step), "validation_improvement": float(improvement)}
+        path = directory / "best.policy"
+        checkpoints.save_policy(path, params, regal, about={**(about or {}), **facts})
+        best = {"improvement": improvement, "policy": params}
+        return improvement, jax.device_put(best, NamedSharding(mesh, P()))
+
     with checkpoints.checkpoint_manager(directory / "checkpoints") as manager:
         state, best = checkpoints.restore_latest(manager, (state, best))
         log.start_at(int(state.step))
+        if initial_policy is not None and int(state.step) == 0:
+            _, best = keep_better(state, best)
         for step in range(int(state.step), config.steps):
             bucket, batch = _batch(buckets, config, step, mesh)
             key = jax.random.fold_in(train_key, step)
             state, metrics = step_fn(key, state, batch, model=bucket.model)
             if (step + 1) % validate_every == 0 or step + 1 == config.steps:
-                metrics["validation_improvement"] = improvement = jnp.float32(
-                    validate(state.params["policy"], validation, regal=regal, config=config)
-                )
-                if improvement > best["improvement"]:
-                    best = {"improvement": improvement, "policy": state.params["policy"]}
-                    best = jax.device_put(best, NamedSharding(mesh, P()))
-                    facts = {"steps": step + 1, "validation_improvement": float(improvement)}
-                    checkpoints.save_policy(
-                        directory / "best.policy",
-                        best["policy"],
-                        regal,
-                        about={**(about or {}), **facts},
-                    )
+                improvement, best = keep_better(state, best)
+                metrics["validation_improvement"] = improvement
             values = {name: float(value) for name, value in metrics.items()}
             log.write(step + 1, values)  # before the checkpoint: a resumed run has all rows
             if "validation_improvement" in metrics:

@@ -19,7 +19,7 @@ from regal_jax.reporting import plots, progress, tables, traces
 _MODEL = flags.DEFINE_enum("model", "transformer", sorted(example_models.MODELS), "Which model.")
 _MICROBATCHES = flags.DEFINE_integer("microbatches", 4, "Microbatches of a training step.")
 _NUM_DEVICES = flags.DEFINE_integer("num_devices", 2, "Devices.")
-_EVALUATIONS = flags.DEFINE_integer("evaluations", 5000, "Budget of each search.")
+_EVALUATIONS = flags.DEFINE_integer("evaluations", None, "Budget of each search, if not its own.")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of each search.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "results/quickstart", "Where files go.")
 

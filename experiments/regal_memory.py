@@ -31,7 +31,7 @@ def main(_) -> None:
         runs,
         output,
         objective=OBJECTIVE,
-        policies=dict.fromkeys(("regal", "idrs", "auto"), policy),
+        policies=dict.fromkeys(("regal", "idrs"), policy),
         num_devices=flags.FLAGS.num_devices,
     )
     print(paper_tables.regal_report(rows, runs, output, OBJECTIVE))

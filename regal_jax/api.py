@@ -10,7 +10,7 @@ from regal_jax.environments.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods import Budget, OnProgress, find_method
+from regal_jax.methods import WITH_POLICY, Budget, OnProgress, default_evaluations, find_method
 
 
 def optimize(
@@ -19,7 +19,7 @@ def optimize(
     objective: Objective = "peak_memory",
     num_devices: int = 2,
     method: str = "auto",
-    evaluations: int = 5000,
+    evaluations: int | None = None,
     seed: int = 0,
     memory_capacity: int | tuple[int, ...] | None = None,
     latency: float = 0.0,
@@ -34,13 +34,15 @@ def optimize(
       graph: the graph.
       objective: "peak_memory" (bytes of the fullest device) or "makespan" (us).
       num_devices: D.
-      method: a name of ``regal_jax.methods.METHODS``. "auto" keeps the best of the cheap orders and
-        placements, so it is never worse than these; "regal" and "brkga" are as published.
-      evaluations: budget, in calls of the cost on one chromosome.
+      method: a name of ``regal_jax.methods.METHODS``. "auto" (the same as
+        "portfolio") improves on the best of the cheap orders and placements, so it is never worse
+        than these; "regal", "brkga" and the other published ones begin from nothing.
+      evaluations: budget, in calls of the cost on one chromosome, or on one move from a schedule;
+        None is ``methods.default_evaluations``: 5000 but for "auto" and "portfolio".
       seed: same seed, same schedule (on the same platform).
       memory_capacity: bytes per device; schedules within it always beat others.
       latency, per_byte: us, of a tensor that crosses devices.
-      policy: file of a trained REGAL policy, instead of the shipped one.
+      policy: file of a trained policy, instead of the shipped one; for "regal", "idrs" and "gas".
       time_limit: seconds after which a search ends with the best so far; it is looked at every few
         generations. With a limit the result depends on the machine's speed.
       on_progress: called with (evaluations so far, best cost so far) now and then.
@@ -66,6 +68,11 @@ def optimize(
         raise OptionError(f"time_limit must be a positive number of seconds, got {time_limit}")
     begin = time.perf_counter()
     deadline = float("inf") if time_limit is None else begin + time_limit
+    if policy is not None and method not in WITH_POLICY:
+        raise OptionError(f"{method} reads no policy; {', '.join(WITH_POLICY)} do")
+    if evaluations is None:
+        timed = time_limit is not None
+        evaluations = default_evaluations(method, graph.num_ops, timed=timed)
     budget = Budget(evaluations, seed, policy, deadline)
     if on_progress is not None:
         budget = budget._replace(on_progress=on_progress)

@@ -48,13 +48,17 @@ def schedule(options: argparse.Namespace) -> None:
         files.check_writable(path)
     if options.plot:
         figures.check_suffix(options.plot)
-    with progress.search_progress(options.method, options.evaluations) as on_progress:
+    evaluations = options.evaluations
+    if evaluations is None:
+        timed = options.time_limit is not None
+        evaluations = methods.default_evaluations(options.method, graph.num_ops, timed=timed)
+    with progress.search_progress(options.method, evaluations) as on_progress:
         best = api.optimize(
             graph,
             objective=options.objective,
             num_devices=options.num_devices,
             method=options.method,
-            evaluations=options.evaluations,
+            evaluations=evaluations,
             seed=options.seed,
             memory_capacity=options.memory_capacity,
             latency=options.latency,
@@ -172,7 +176,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("graph", metavar="GRAPH", help=graph_help)
     command.add_argument("--objective", choices=get_args(Objective), default="peak_memory")
     command.add_argument("--method", default="auto", help=", ".join(methods.METHODS))
-    command.add_argument("--evaluations", type=int, default=5000, help="budget of the search")
+    command.add_argument("--evaluations", type=int, help="budget (auto: a million, else 5000)")
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--policy", help="file of a trained policy")
     command.add_argument("--time_limit", type=float, help="seconds, then the best so far")

@@ -15,8 +15,8 @@ from regal_jax.graphs.batching import GraphShape, exact_shape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.microbatches import microbatches
 from regal_jax.methods import simple
-from regal_jax.methods.auto import run_auto
 from regal_jax.methods.base import Budget, Found
+from regal_jax.methods.portfolio import run_portfolio
 
 
 class Setting(NamedTuple):
@@ -88,7 +88,7 @@ def _measure_one(
         order: _peak(problem, simple.run_rule(problem, budget, order=order)) for order in _ORDERS
     }
     rule = min(peaks, key=peaks.__getitem__)
-    best = min(peaks[rule], _peak(problem, run_auto(problem, budget)))
+    best = min(peaks[rule], _peak(problem, run_portfolio(problem, budget)))
     program = peaks["program_order"]
     return {
         "bound": lower_bounds.peak_memory_bound(graph, setting.num_devices),

@@ -10,7 +10,7 @@ import regal_jax as rj
 from regal_jax import methods
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.graphs.batching import padded_shape
-from regal_jax.methods import METHODS
+from regal_jax.methods import METHODS, portfolio
 from regal_jax.policies.regal import RegalConfig
 from regal_jax.search import partitioning, priority_rules
 from regal_jax.training.checkpoints import load_policy, save_policy
@@ -44,7 +44,7 @@ def options_of(policy, sequence_policy):
     """(method, devices) -> the options that the method can't do without."""
 
     def options(method, num_devices=2):
-        if method in ("regal", "auto", "idrs"):
+        if method in ("regal", "idrs"):
             return {"policy": policy[num_devices]}
         return {"policy": sequence_policy[num_devices]} if method == "gas" else {}
 
@@ -103,8 +103,10 @@ def check_history(schedule, reports):
     assert spent[-1] == schedule.evaluations
     if schedule.method in FIXED:
         assert schedule.evaluations == FIXED[schedule.method]
-    elif schedule.method == "auto":
-        assert EVALUATIONS - 100 < schedule.evaluations <= EVALUATIONS
+    elif schedule.method in ("auto", "portfolio"):  # they end at the lower bound
+        assert schedule.evaluations <= EVALUATIONS
+        at_bound = schedule.cost <= schedule.lower_bound
+        assert at_bound or schedule.evaluations > EVALUATIONS - 100
     else:
         assert schedule.evaluations == EVALUATIONS
     if schedule.method not in FIXED:
@@ -113,9 +115,10 @@ def check_history(schedule, reports):
 
 
 def test_a_policy_for_other_devices_does_not_fit(policy):
-    for method in ("regal", "auto"):
-        with pytest.raises(OptionError, match="is for 3 devices, not 2"):
-            optimize(method=method, policy=policy[3])
+    with pytest.raises(OptionError, match="is for 3 devices, not 2"):
+        optimize(method="regal", policy=policy[3])
+    with pytest.raises(OptionError, match="auto reads no policy; regal, gas, idrs do"):
+        optimize(method="auto", policy=policy[2])
 
 
 def test_a_policy_for_another_objective_does_not_fit(policy, tmp_path):
@@ -126,7 +129,7 @@ def test_a_policy_for_another_objective_does_not_fit(policy, tmp_path):
 
 
 def test_a_missing_policy_is_an_error(tmp_path):
-    for method in ("regal", "auto"):
+    for method in methods.WITH_POLICY:
         with pytest.raises(RegalError, match="no such file"):
             optimize(method=method, policy=tmp_path / "none.policy")
 
@@ -264,7 +267,7 @@ DEGENERATE = {
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_degenerate_graphs(name, method, options_of):
     graph, peak, makespan = DEGENERATE[name]
-    options = options_of(method) if method != "auto" else {}
+    options = options_of(method)
     schedule = optimize(graph, method=method, objective="makespan", **options)
     cost = rj.evaluate(graph, schedule)
     assert max(schedule.peak_memory) == max(cost.peak_memory) == peak
@@ -280,3 +283,49 @@ def test_traced_costs_of_a_graph_without_tensors_depend_on_the_chromosome():
         expected = [problem.decode(chromosome).makespan for chromosome in genes]
         assert len(set(expected)) > 1
         assert np.asarray(jax.jit(problem.fitness)(genes)).tolist() == expected
+
+
+def test_a_method_without_a_budget_has_its_own():
+    assert optimize(method="random_search", evaluations=None).evaluations == 5000
+    chain = rj.ComputationGraph.create(
+        num_ops=3, producer=[0, 1, 2], size=[8, 4, 2], consumers=[[1], [2], []]
+    )
+    found = optimize(chain, method="auto", evaluations=None)
+    assert found.cost == found.lower_bound  # and ends there
+    assert found.evaluations < 5000
+    assert methods.default_evaluations("auto", 100, timed=False) == 1_000_000
+    assert methods.default_evaluations("portfolio", 10_000, timed=False) == 100_000
+    assert methods.default_evaluations("portfolio", 100, timed=True) == 10**9
+
+
+@pytest.mark.parametrize("method", ["brkga", "random_search", "portfolio", "local_search"])
+def test_a_time_limit_ends_a_search_early(method):
+    graph = random_graph(5, 60)
+    limited = optimize(graph, method=method, evaluations=10**7, time_limit=0.2)
+    assert 0 < limited.evaluations < 10**7
+    assert limited.history[-1] == (limited.evaluations, limited.cost)
+    rj.evaluate(graph, limited)
+    with pytest.raises(OptionError, match="time_limit must be a positive number"):
+        optimize(graph, method=method, time_limit=0.0)
+
+
+def test_the_portfolio_goes_on_from_the_best_of_all(monkeypatch):
+    """Arms are told what was found before; one that can't do anything is given up."""
+    calls = []
+
+    def useless(problem, budget, found):
+        calls.append(("useless", found.evaluations))
+        return found
+
+    def spends(problem, budget, found):
+        calls.append(("spends", found.evaluations))
+        assert found.evaluations < budget.evaluations <= 2000
+        point = (budget.evaluations, found.cost)
+        return found._replace(evaluations=budget.evaluations, history=(*found.history, point))
+
+    monkeypatch.setattr(portfolio, "LOCAL_SEARCH", portfolio.Arm(useless))
+    monkeypatch.setattr(portfolio, "BLOCK_MOVES", portfolio.Arm(spends, most=1000))
+    found = optimize(random_graph(5, 60), method="portfolio", evaluations=2000)
+    names = [name for name, _ in calls]
+    assert names == ["useless", "spends", "spends"]  # 500 evaluations a turn, 1000 at most
+    assert found.evaluations == calls[1][1] + 1000

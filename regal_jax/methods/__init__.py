@@ -3,25 +3,28 @@
 import functools
 
 from regal_jax.errors import OptionError
-from regal_jax.methods import classical, evolution, learned, simple
-from regal_jax.methods.auto import run_auto
+from regal_jax.methods import classical, evolution, learned, refinement, simple
 from regal_jax.methods.base import Budget, Found, History, Method, OnProgress
+from regal_jax.methods.portfolio import run_portfolio
 from regal_jax.methods.simple import best_simple_schedule
 
 __all__ = [
     "LATER",
     "METHODS",
+    "WITH_POLICY",
     "Budget",
     "Found",
     "History",
     "Method",
     "OnProgress",
     "best_simple_schedule",
+    "default_evaluations",
     "find_method",
 ]
 
 METHODS: dict[str, Method] = {
-    "auto": run_auto,
+    "auto": run_portfolio,
+    "portfolio": run_portfolio,
     "regal": learned.run_regal,
     "gas": learned.run_gas,
     "idrs": learned.run_idrs,
@@ -33,6 +36,7 @@ METHODS: dict[str, Method] = {
     "lpmf": functools.partial(simple.run_rule, order="lpmf"),
     "xla_list": functools.partial(simple.run_rule, order="xla_list"),
     "xla_dfs": functools.partial(simple.run_rule, order="xla_dfs"),
+    "local_search": refinement.run_local_search,
     "partition_dfs": classical.run_partition_dfs,
     "metis_dfs": classical.run_metis_dfs,
     **{
@@ -42,9 +46,7 @@ METHODS: dict[str, Method] = {
 }
 
 LATER = (
-    "portfolio",
     "tuned_brkga",
-    "local_search",
     "cp_sat",
     "dp",
     "approximate_dp",
@@ -58,6 +60,23 @@ LATER = (
     "ppo",
 )
 """Names that the design reserves for methods that are not in this version."""
+
+
+WITH_POLICY = ("regal", "gas", "idrs")
+"""Methods that read a policy file."""
+
+PUBLISHED_EVALUATIONS = 5000
+"""The budget of both REGAL papers."""
+
+
+def default_evaluations(name: str, num_ops: int, *, timed: bool) -> int:
+    """The budget of a method that is given none: the papers' for published ones. For ``auto`` and
+    ``portfolio``, most of whose evaluations are incremental, a million (some seconds), less for
+    graphs of thousands of ops; with a time limit, as many as fit in."""
+    if METHODS.get(name) is not run_portfolio:
+        return PUBLISHED_EVALUATIONS
+    most = 10**9 if timed else 1_000_000
+    return max(PUBLISHED_EVALUATIONS, min(most, most * 1000 // max(num_ops, 1)))
 
 
 def find_method(name: str) -> Method:

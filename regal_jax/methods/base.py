@@ -100,6 +100,12 @@ def best_of(first: Found, second: Found) -> Found:
     )
 
 
+def exactly_better(problem: PlacementProblem, start: Found, found: Found) -> Found:
+    """``found``, unless it is worse by what float32 rounds away: then with ``start``'s schedule."""
+    costs = np.asarray(problem.fitness(np.stack([start.chromosome, found.chromosome])))
+    return found if costs[1] <= costs[0] else found._replace(chromosome=start.chromosome)
+
+
 def check_evaluations(evaluations: int) -> None:
     """Raises OptionError for a budget without any evaluation."""
     if evaluations < 1:

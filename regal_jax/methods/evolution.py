@@ -90,8 +90,8 @@ def evolve(
     config = config or BRKGAConfig()
     brkga.check_config(config, budget.evaluations)
     padded = problem.padded()
-    part = _Part(padded.cost_model(), padded.shape.tensors, distribution, config)
-    operands = (padded.operand(), learned)
+    part = _Part.of(padded, distribution, config)
+    operands = (padded.operand(), learned, config.elite_bias)
     generations, remainder = brkga.split_budget(budget.evaluations, config)
     init_key, evolve_key, last_key = jax.random.split(key, 3)
     state, history = _init(init_key, operands, part, generations)
@@ -124,8 +124,8 @@ def sample(
     total = budget.evaluations
     random_search.check_budget(total)
     padded = problem.padded()
-    part = _Part(padded.cost_model(), padded.shape.tensors, distribution, BRKGAConfig())
-    operands = (padded.operand(), learned)
+    part = _Part.of(padded, distribution, BRKGAConfig())
+    operands = (padded.operand(), learned, BRKGAConfig().elite_bias)
     best = _sample_batch(jax.random.fold_in(key, 0), operands, part, min(_BATCH, total))
     history = jnp.full(-(-total // _BATCH), best.cost)
     batches, remainder = divmod(total, _BATCH)
@@ -160,17 +160,23 @@ _BATCH = 100
 
 
 class _Part(NamedTuple):
-    """What a search is compiled for: static."""
+    """What a search is compiled for: static. The elite bias is an operand, not that of ``config``,
+    so that configurations which differ in it alone share a compilation."""
 
     model: CostModel
     num_tensors: int
     distribution: Distribution
     config: BRKGAConfig
 
+    @classmethod
+    def of(cls, padded: PlacementProblem, distribution: Distribution, config: BRKGAConfig):
+        same = config._replace(elite_bias=BRKGAConfig().elite_bias)
+        return cls(padded.cost_model(), padded.shape.tensors, distribution, same)
+
     def functions(self, operands):
-        """(fitness, sample_mutants, elite bias)."""
-        graph, learned = operands
-        model, bias = self.model, self.config.elite_bias
+        """(fitness, sample_mutants, elite bias), from (graph, what is learned, elite bias)."""
+        graph, learned, bias = operands
+        model = self.model
         cost = functools.partial(fitness.costs, model, graph)
         regal = self.distribution.regal
         if regal is None:

@@ -1,4 +1,4 @@
-"""Improving a schedule behind ``optimize``: block moves from it, in jitted rounds."""
+"""Improving a schedule behind ``optimize``: local search from it, or block moves."""
 
 import functools
 
@@ -9,8 +9,46 @@ import numpy as np
 from regal_jax.environments import fitness, random_keys
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.graphs import batching
-from regal_jax.methods.base import Budget, Found
-from regal_jax.search import block_moves
+from regal_jax.methods.base import Budget, Found, best_of
+from regal_jax.search import block_moves, local_search, priority_rules
+
+
+def run_local_search(problem: PlacementProblem, budget: Budget) -> Found:
+    """Local search from random solutions (section 4.2), which evaluates moves incrementally."""
+    return _descend(problem, budget, None)
+
+
+def polish(problem: PlacementProblem, budget: Budget, start: Found) -> Found:
+    """Spends what is left of the budget on local search from the best schedule so far."""
+    left = budget.after(start)
+    if left.evaluations < 1 or left.out_of_time:
+        return start
+    schedule = problem.decode(start.chromosome)
+    order = schedule.steps[schedule.steps < problem.graph.num_ops]
+    return best_of(start, _descend(problem, left, (order, schedule.placement)))
+
+
+def _descend(
+    problem: PlacementProblem, budget: Budget, start: local_search.Solution | None
+) -> Found:
+    result = local_search.search(
+        problem.graph,
+        problem.platform,
+        problem.objective,
+        budget.evaluations,
+        seed=budget.seed,
+        start=start,
+        on_progress=budget.on_progress,
+        should_stop=lambda: budget.out_of_time,
+    )
+    schedule = priority_rules.build_schedule(
+        problem.graph,
+        result.order,
+        result.placement,
+        objective=problem.objective,
+        num_devices=problem.num_devices,
+    )
+    return Found(problem.encode(schedule), result.evaluations, result.history)
 
 
 def climb(problem: PlacementProblem, budget: Budget, start: Found) -> Found:

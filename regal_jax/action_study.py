@@ -1,0 +1,143 @@
+"""REGAL's analysis of actions: policies for subsets of them (table 3), what these choose (5.1)."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from regal_jax import evaluation
+from regal_jax.datasets import zoo
+from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.schedule import Objective
+from regal_jax.errors import OptionError
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.features import memory_by_op, pinned_op
+from regal_jax.policies import action_groups
+from regal_jax.policies.regal import RegalConfig
+from regal_jax.reporting import results
+from regal_jax.reporting.ablation_tables import ACTIONS, PAPER_TABLE_3
+from regal_jax.reporting.statistics import MeanInterval
+from regal_jax.training.examples import feature_search
+
+SUBSETS = tuple(PAPER_TABLE_3)
+"""The rows of table 3."""
+
+USAGE_COLUMNS = ("placement", "scheduling")
+_XLA = "xla"
+
+
+def with_actions(config: RegalConfig, subset: str) -> RegalConfig:
+    """The configuration with the actions of one of SUBSETS. OptionError for another one."""
+    if subset not in SUBSETS:
+        raise OptionError(f"{subset!r} is none of {', '.join(SUBSETS)}")
+    parts = subset.split("+")
+    return dataclasses.replace(config, **{action: action in parts for action in ACTIONS})
+
+
+def graph_sets(
+    validation: Sequence[ComputationGraph],
+    test: Mapping[str, Sequence[ComputationGraph]],
+    xla: Sequence[ComputationGraph],
+) -> dict[str, list[ComputationGraph]]:
+    """The sets of table 3: valid, test without XLA graphs, and XLA; only sets that have graphs.
+
+    ``test`` are the test graphs by setting; settings other than whole graphs are sets of their own.
+    """
+    sets = {"valid": list(validation)}
+    for setting, graphs in test.items():
+        name = "test" if setting == "as traced" else f"test, {setting}"
+        sets[name] = [graph for graph in graphs if not graph.source.startswith(_XLA)]
+    sets["XLA"] = list(xla)
+    return {name: graphs for name, graphs in sets.items() if graphs}
+
+
+def xla_graphs(dataset: str, *, max_ops: int, max_graphs: int) -> list[ComputationGraph]:
+    """A random sample of the XLA graphs of the test families, as they are; none if synthetic."""
+    if dataset == "synthetic":
+        return []
+    found = zoo.model_zoo("test", folder=None if dataset == "model_zoo" else dataset)
+    fitting = [g for g in found if g.source.startswith(_XLA) and 2 <= g.num_ops <= max_ops]
+    return sorted(fitting, key=lambda graph: zoo.name_hash(graph.name))[:max_graphs]
+
+
+def improvements(
+    rows: Sequence[dict], sets: Sequence[str], subsets: Sequence[str], reference: str
+) -> dict[str, dict[str, MeanInterval]]:
+    """Improvement over ``reference`` in percent by subset and set, from rows of ``compare``."""
+    found: dict[str, dict[str, MeanInterval]] = {subset: {} for subset in subsets}
+    for name in sets:
+        for line in evaluation.summary(rows, name, reference):
+            if line.method in found:
+                found[line.method][name] = line.improvement
+    return found
+
+
+def measure_usage(
+    graphs: Sequence[ComputationGraph],
+    params: Any,
+    config: RegalConfig,
+    *,
+    objective: Objective,
+    path: Path,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[results.Row]:
+    """Rows of these graphs for ``usage_by_group``; what the file at ``path`` holds already is not
+    done again."""
+    rows = results.read_results(path, missing_ok=True)
+    done = {graph for graph, *_ in results.done_keys(rows, [_LAST_METRIC])}
+    for count, graph in enumerate(graphs, 1):
+        if graph.name not in done:
+            actions = chosen_actions(graph, params, config, objective=objective)
+            new = usage_rows(graph, actions, config)
+            results.append_results(path, new, USAGE_COLUMNS)
+            rows += new
+        on_progress(count, len(graphs))
+    asked = {graph.name for graph in graphs}
+    return [row for row in rows if row["graph"] in asked]
+
+
+def chosen_actions(
+    graph: ComputationGraph,
+    params: Any,
+    config: RegalConfig,
+    *,
+    objective: Objective,
+    seed: int = 0,
+) -> np.ndarray:
+    """int32[O, A]: the actions that the method regal takes on a graph with this seed."""
+    problem = PlacementProblem(graph, config.num_devices, objective).padded()
+    feature_key, _ = jax.random.split(jax.random.key(seed))
+    inputs = feature_search(feature_key, problem, config, problem.operand(), pinned_op(graph))[0]
+    return np.asarray(_most_likely(params, inputs, config))[: graph.num_ops]
+
+
+def usage_rows(
+    graph: ComputationGraph, actions: np.ndarray, config: RegalConfig
+) -> list[results.Row]:
+    """For each group of actions, how many ops they are chosen for, and the sum of the relative
+    memory of these: inputs and outputs in bytes, over the largest such sum in the graph."""
+    placement = action_groups.placement_groups(actions, config.space)
+    scheduling = action_groups.scheduling_groups(actions, config.space)
+    memory = memory_by_op(graph)[:, :2].sum(axis=1)
+    memory = memory / max(float(memory.max(initial=0.0)), 1.0)
+    rows: list[results.Row] = []
+    for i, placed in enumerate(action_groups.PLACEMENT):
+        for j, scheduled in enumerate(action_groups.SCHEDULING):
+            mine = (placement == i) & (scheduling == j)
+            row = {"graph": graph.name, "method": "regal", "seed": 0}
+            row |= {"placement": placed, "scheduling": scheduled}
+            rows.append(row | {"metric": "ops", "value": int(mine.sum())})
+            rows.append(row | {"metric": _LAST_METRIC, "value": float(memory[mine].sum())})
+    return rows
+
+
+_LAST_METRIC = "relative memory"
+
+
+@functools.partial(jax.jit, static_argnames="config")
+def _most_likely(params, inputs, config: RegalConfig):
+    return config.policy.mode(params, inputs)

@@ -1,0 +1,82 @@
+"""``portfolio``, and ``auto``: searches take turns, and the one that gains most goes on."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from regal_jax.environments.problem import PlacementProblem
+from regal_jax.methods import refinement, simple
+from regal_jax.methods.base import Budget, Found, exactly_better
+
+
+class Arm(NamedTuple):
+    """A search that goes on from a schedule.
+
+    Attributes:
+      search: (problem, budget in all, best so far) -> the best after spending the budget.
+      most: evaluations at most, for one whose evaluations take a hundred times longer than
+        local search's.
+      least_seconds: with a deadline, it begins only if so much is left: it may have to compile.
+    """
+
+    search: Callable[[PlacementProblem, Budget, Found], Found]
+    most: float = math.inf
+    least_seconds: float = 0.0
+
+
+LOCAL_SEARCH = Arm(refinement.polish)
+BLOCK_MOVES = Arm(refinement.climb, most=5000, least_seconds=10.0)
+
+TURNS = 10
+"""A turn is the rest of the budget over this number, but at least what follows."""
+LEAST = 500
+LEAST_SECONDS = 0.1
+
+
+def run_portfolio(problem: PlacementProblem, budget: Budget) -> Found:
+    """What is best within a budget of evaluations or, with a deadline, of time.
+
+    First the cheap schedules; then local search and block moves take turns, each from the best
+    schedule so far. Next is whichever gained most in its last turn, by seconds with a deadline, by
+    evaluations without; on ties (nobody gains) the one that has waited longest. Ends at the lower
+    bound. Never worse than any cheap schedule.
+    """
+    start = found = simple.cheapest(problem, budget)
+    bound, turn = problem.lower_bound, 0
+    arms = [arm for arm in (LOCAL_SEARCH, BLOCK_MOVES) if _may_begin(arm, budget)]
+    rates = dict.fromkeys(arms, (math.inf, 0))
+    spent = dict.fromkeys(rates, 0)
+    while rates and found.cost > bound and not budget.out_of_time:
+        arm = max(rates, key=rates.__getitem__)
+        before, begin = found, time.perf_counter()
+        found = arm.search(problem, _turn(budget, found, turn, arm.most - spent[arm]), found)
+        evaluations = found.evaluations - before.evaluations
+        spent[arm] += evaluations
+        turn += 1
+        amount = time.perf_counter() - begin if _is_timed(budget) else evaluations
+        rates[arm] = ((before.cost - found.cost) / max(amount, 1e-9), -turn)
+        if not evaluations or spent[arm] >= arm.most:
+            del rates[arm]
+        rates = {arm: rate for arm, rate in rates.items() if _may_begin(arm, budget)}
+    return exactly_better(problem, start, found)
+
+
+def _turn(budget: Budget, found: Found, turn: int, most: float) -> Budget:
+    """A part of the budget, which counts what was spent before, with random numbers of its own."""
+    left = min(budget.evaluations - found.evaluations, most)
+    budget = budget._replace(seed=budget.seed + 7919 * turn)
+    if _is_timed(budget):
+        seconds = max(LEAST_SECONDS, budget.seconds_left / TURNS)
+        deadline = min(budget.deadline, time.perf_counter() + seconds)
+        return budget._replace(deadline=deadline, evaluations=found.evaluations + int(left))
+    part = min(left, max(LEAST, left // TURNS))
+    return budget._replace(evaluations=found.evaluations + int(part))
+
+
+def _may_begin(arm: Arm, budget: Budget) -> bool:
+    return budget.seconds_left >= arm.least_seconds
+
+
+def _is_timed(budget: Budget) -> bool:
+    return math.isfinite(budget.deadline)

@@ -10,21 +10,18 @@ from pathlib import Path
 
 from absl import flags
 
-from regal_jax import action_study, launch, study
+from regal_jax import action_study, launch, study, training_sweep
 from regal_jax import flags as config_flags
-from regal_jax.datasets import corpora
-from regal_jax.errors import MissingDependencyError
-from regal_jax.evaluation import Run
 from regal_jax.methods import learned
 from regal_jax.policies.regal import RegalConfig
-from regal_jax.reporting import ablation_plots, ablation_tables, progress, tables
-from regal_jax.training import checkpoints
+from regal_jax.reporting import ablation_tables, progress
+from regal_jax.training.regal import TrainingConfig
 
 _SUBSETS = flags.DEFINE_list("subsets", list(action_study.SUBSETS), "Rows of table 3.")
 _XLA_GRAPHS = flags.DEFINE_integer("xla_graphs", 10_000, "Most XLA graphs.")
 study.define_output("results/regal_actions")
 study.define_graphs(microbatches=(1,))
-study.define_searches(methods=["brkga"], seeds=1)
+study.define_searches(methods=["brkga", "regal"], seeds=1)
 study.define_training()
 
 OBJECTIVE = "peak_memory"
@@ -32,66 +29,59 @@ FIGURE_7 = "placement+scheduling"
 
 
 def main(_) -> None:
-    output = study.output_dir()
-    test = study.test_graphs()
-    policy = learned.shipped_policy(OBJECTIVE) if flags.FLAGS.policy == "shipped" else None
-    policy = policy or flags.FLAGS.policy
-    if policy is None:
-        config = config_flags.read(RegalConfig, flags.FLAGS)
-        policies = {
-            subset: study.policy(
-                OBJECTIVE, output / subset, regal=action_study.with_actions(config, subset)
-            )
-            for subset in _SUBSETS.value
-        }
+    output, test, given = study.output_dir(), study.test_graphs(), flags.FLAGS.policy
+    if given is None:
+        policies = train(output)
         print(table_3(test, policies, output))
         policy = policies.get(FIGURE_7)
+    else:
+        policy = learned.shipped_policy(OBJECTIVE) if given == "shipped" else Path(given)
     if policy is not None:
-        print(figure_7(next(iter(test.values())), Path(policy), output))
+        graphs = next(iter(test.values()))
+        with progress.bar("actions", len(graphs)) as update:
+            print(action_study.figure_7(graphs, policy, output, OBJECTIVE, on_progress=update))
 
 
-def table_3(test, policies, output) -> str:
+def train(output: Path) -> dict[str, Path]:
+    """A policy for each subset, trained on the same graphs."""
+    regal = config_flags.read(RegalConfig, flags.FLAGS)
+    config = config_flags.read(TrainingConfig, flags.FLAGS)
+    runs = [
+        training_sweep.TrainingRun(name, action_study.with_actions(regal, name), config)
+        for name in _SUBSETS.value
+    ]
+    training_sweep.train_all(
+        runs,
+        corpus,
+        objective=OBJECTIVE,
+        directory=output,
+        validate_every=flags.FLAGS.validate_every,
+    )
+    return {run.name: output / run.name / "best.policy" for run in runs}
+
+
+def corpus() -> training_sweep.Corpus:
+    """Training and validation graphs of the flags."""
+    names = ("copies", "train_ops", "train_graphs", "validation_graphs")
+    sizes = {name: flags.FLAGS[name].value for name in names}
+    return training_sweep.load_corpus(flags.FLAGS.dataset, **sizes)
+
+
+def table_3(test, policies, output: Path) -> str:
     """Each policy against BRKGA of the same budget."""
     values = flags.FLAGS
-    sets = action_study.graph_sets(
-        corpora.validation_graphs(
-            values.dataset, values.train_ops, max_graphs=values.validation_graphs
-        ),
-        test,
-        action_study.xla_graphs(
-            values.dataset, max_ops=values.test_ops, max_graphs=_XLA_GRAPHS.value
-        ),
+    xla = action_study.xla_graphs(
+        values.dataset, max_ops=values.test_ops, max_graphs=_XLA_GRAPHS.value
     )
-    budget = values.test_evaluations
+    sets = action_study.graph_sets(corpus().validation, test, xla)
     options = {"objective": OBJECTIVE, "num_devices": values.num_devices}
-    study.compare(sets, [Run("brkga", "brkga", budget)], output, policies={}, **options)
-    for subset, policy in policies.items():
-        run = Run(subset, "regal", budget)
+    rows = []
+    for run, policy in action_study.runs(policies, values.test_evaluations):
         rows = study.compare(sets, [run], output, policies={"regal": policy}, **options)
-    counts = ", ".join(f"{name}: {len(graphs)}" for name, graphs in sets.items())
-    found = action_study.improvements(rows, list(sets), list(policies), "brkga")
-    title = f"improvement over brkga {budget}, mean and 95% interval (graphs in {counts})"
-    return f"{title}\n{ablation_tables.table_3(found)}"
-
-
-def figure_7(graphs, policy, output) -> str:
-    """The groups of actions as a table, and as a picture where matplotlib is there."""
-    params, config, _ = checkpoints.load_policy(policy)
-    with progress.bar("actions", len(graphs)) as update:
-        rows = action_study.measure_usage(
-            graphs,
-            params,
-            config,
-            objective=OBJECTIVE,
-            path=output / f"actions_{policy.stem}.csv",
-            on_progress=lambda done, total: update(done),
-        )
-    groups = ablation_tables.usage_by_group(rows)
-    try:
-        ablation_plots.plot_action_usage(groups, output / "figure_7.png")
-    except MissingDependencyError as error:
-        print(f"no picture: {error}")
-    return f"actions on {len(graphs)} graphs\n{tables.text_table(groups)}"
+    found = action_study.improvements(rows, list(sets), list(policies))
+    counts = ", ".join(f"{name} {len(graphs)}" for name, graphs in sets.items())
+    title = f"improvement over brkga {values.test_evaluations}, mean and 95% interval"
+    return f"{title}; graphs: {counts}\n{ablation_tables.table_3(found)}"
 
 
 if __name__ == "__main__":

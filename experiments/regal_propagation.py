@@ -10,8 +10,7 @@ interrupted sweep resumes, an interrupted run, too.
 from absl import flags
 
 from regal_jax import flags as config_flags
-from regal_jax import launch, propagation, study
-from regal_jax.datasets import corpora
+from regal_jax import launch, study, training_sweep
 from regal_jax.errors import MissingDependencyError
 from regal_jax.policies.regal import RegalConfig
 from regal_jax.reporting import ablation_plots, ablation_tables, progress
@@ -19,33 +18,37 @@ from regal_jax.training.regal import TrainingConfig
 
 _ROUNDS = flags.DEFINE_list("sweep_rounds", ["0", "2", "4", "8", "16", "32"], "T.")
 _WEIGHTS = flags.DEFINE_list("sweep_baseline_weights", ["1e-3", "1e-4"], "lambda.")
-_SEEDS = flags.DEFINE_integer("sweep_seeds", 20, "Seeds 0, 1, ... of training.")
+_SEEDS = flags.DEFINE_integer("sweep_seeds", 20, "Seeds 0, 1, ... of training.", lower_bound=1)
 _DATASET = flags.DEFINE_string("dataset", "model_zoo", "model_zoo, synthetic, or a folder.")
+_COPIES = flags.DEFINE_integer("copies", 3, "Training graphs with other sizes, of each graph.")
+_TRAIN_GRAPHS = flags.DEFINE_integer("train_graphs", 10_000, "Most real ones, before copying.")
+_TRAIN_OPS = flags.DEFINE_integer("train_ops", 300, "Largest training graph, in ops.")
+_VALIDATION_GRAPHS = flags.DEFINE_integer("validation_graphs", 40, "Most validation graphs.")
+_VALIDATE_EVERY = flags.DEFINE_integer("validate_every", 500, "Steps between validations.")
 study.define_output("results/regal_propagation")
-study.define_training()
-
-OBJECTIVE = "peak_memory"
+config_flags.define(RegalConfig)
+config_flags.define(TrainingConfig)
 
 
 def main(_) -> None:
-    output, values = study.output_dir(), flags.FLAGS
-    runs = propagation.sweep(
+    output = study.output_dir()
+    runs = training_sweep.propagation_runs(
         [int(rounds) for rounds in _ROUNDS.value],
         [float(weight) for weight in _WEIGHTS.value],
         _SEEDS.value,
+        regal=config_flags.read(RegalConfig, flags.FLAGS),
+        config=config_flags.read(TrainingConfig, flags.FLAGS),
     )
     with progress.bar("runs", len(runs)) as update:
-        rows = propagation.train_all(
+        improvements = training_sweep.train_all(
             runs,
-            lambda: training_and_validation_graphs(values),
-            objective=OBJECTIVE,
-            regal=config_flags.read(RegalConfig, values),
-            config=config_flags.read(TrainingConfig, values),
+            corpus,
+            objective="peak_memory",
             directory=output,
-            validate_every=values.validate_every,
+            validate_every=_VALIDATE_EVERY.value,
             on_progress=lambda done, total: update(done),
         )
-    by_rounds = propagation.values_by_rounds(rows, runs)
+    by_rounds = training_sweep.values_by_rounds(improvements, runs)
     print("best validation improvement over brkga of the training budget, percent")
     print(ablation_tables.spread_table(by_rounds, "T"))
     try:
@@ -60,15 +63,14 @@ def main(_) -> None:
         print(f"no picture: {error}")
 
 
-def training_and_validation_graphs(values):
+def corpus() -> training_sweep.Corpus:
     """What every run trains and validates on."""
-    return (
-        corpora.training_graphs(
-            values.dataset, values.copies, values.train_ops, max_graphs=values.train_graphs
-        ),
-        corpora.validation_graphs(
-            values.dataset, values.train_ops, max_graphs=values.validation_graphs
-        ),
+    return training_sweep.load_corpus(
+        _DATASET.value,
+        copies=_COPIES.value,
+        train_ops=_TRAIN_OPS.value,
+        train_graphs=_TRAIN_GRAPHS.value,
+        validation_graphs=_VALIDATION_GRAPHS.value,
     )
 
 

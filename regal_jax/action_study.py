@@ -13,20 +13,23 @@ from regal_jax import evaluation
 from regal_jax.datasets import zoo
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective
-from regal_jax.errors import OptionError
+from regal_jax.errors import MissingDependencyError, OptionError
+from regal_jax.evaluation import Run
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features import memory_by_op, pinned_op
 from regal_jax.policies import action_groups
 from regal_jax.policies.regal import RegalConfig
-from regal_jax.reporting import results
+from regal_jax.reporting import ablation_plots, ablation_tables, results, tables
 from regal_jax.reporting.ablation_tables import ACTIONS, PAPER_TABLE_3
 from regal_jax.reporting.statistics import MeanInterval
+from regal_jax.training import checkpoints
 from regal_jax.training.examples import feature_search
 
 SUBSETS = tuple(PAPER_TABLE_3)
 """The rows of table 3."""
 
 USAGE_COLUMNS = ("placement", "scheduling")
+REFERENCE = "brkga"
 _XLA = "xla"
 
 
@@ -35,7 +38,10 @@ def with_actions(config: RegalConfig, subset: str) -> RegalConfig:
     if subset not in SUBSETS:
         raise OptionError(f"{subset!r} is none of {', '.join(SUBSETS)}")
     parts = subset.split("+")
-    return dataclasses.replace(config, **{action: action in parts for action in ACTIONS})
+    placement, scheduling, elite_bias = (action in parts for action in ACTIONS)
+    return dataclasses.replace(
+        config, placement=placement, scheduling=scheduling, elite_bias=elite_bias
+    )
 
 
 def graph_sets(
@@ -64,16 +70,46 @@ def xla_graphs(dataset: str, *, max_ops: int, max_graphs: int) -> list[Computati
     return sorted(fitting, key=lambda graph: zoo.name_hash(graph.name))[:max_graphs]
 
 
+def runs(policies: Mapping[str, Path], evaluations: int) -> list[tuple[Run, Path | None]]:
+    """The searches of table 3, labelled by subset, each with its policy; BRKGA first."""
+    reference = Run(REFERENCE, "brkga", evaluations)
+    guided = [(Run(name, "regal", evaluations), path) for name, path in policies.items()]
+    return [(reference, None), *guided]
+
+
 def improvements(
-    rows: Sequence[dict], sets: Sequence[str], subsets: Sequence[str], reference: str
+    rows: Sequence[dict], sets: Sequence[str], subsets: Sequence[str]
 ) -> dict[str, dict[str, MeanInterval]]:
-    """Improvement over ``reference`` in percent by subset and set, from rows of ``compare``."""
+    """Improvement over BRKGA in percent by subset and set, from rows of ``compare``."""
     found: dict[str, dict[str, MeanInterval]] = {subset: {} for subset in subsets}
     for name in sets:
-        for line in evaluation.summary(rows, name, reference):
+        for line in evaluation.summary(rows, name, REFERENCE):
             if line.method in found:
                 found[line.method][name] = line.improvement
     return found
+
+
+def figure_7(
+    graphs: Sequence[ComputationGraph],
+    policy: Path,
+    directory: Path,
+    objective: Objective,
+    *,
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> str:
+    """How a policy's actions are used on graphs: a table, and ``figure_7.png`` in ``directory``."""
+    params, config, _ = checkpoints.load_policy(policy)
+    path = directory / f"actions_{policy.stem}.csv"
+    rows = measure_usage(
+        graphs, params, config, objective=objective, path=path, on_progress=on_progress
+    )
+    groups = ablation_tables.usage_by_group(rows)
+    note = ""
+    try:
+        ablation_plots.plot_action_usage(groups, directory / "figure_7.png")
+    except MissingDependencyError as error:
+        note = f"\nno picture: {error}"
+    return f"actions on {len(graphs)} graphs\n{tables.text_table(groups)}{note}"
 
 
 def measure_usage(
@@ -83,7 +119,7 @@ def measure_usage(
     *,
     objective: Objective,
     path: Path,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: Callable[[int], None] = lambda done: None,
 ) -> list[results.Row]:
     """Rows of these graphs for ``usage_by_group``; what the file at ``path`` holds already is not
     done again."""
@@ -95,7 +131,7 @@ def measure_usage(
             new = usage_rows(graph, actions, config)
             results.append_results(path, new, USAGE_COLUMNS)
             rows += new
-        on_progress(count, len(graphs))
+        on_progress(count)
     asked = {graph.name for graph in graphs}
     return [row for row in rows if row["graph"] in asked]
 

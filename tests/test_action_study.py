@@ -74,7 +74,7 @@ def test_improvements_are_by_subset_and_set():
             ("XLA", "placement", 100),
         ]
     ]
-    found = action_study.improvements(rows, ["valid", "XLA"], ["scheduling"], "brkga")
+    found = action_study.improvements(rows, ["valid", "XLA"], ["scheduling"])
     five, ten = MeanInterval(5.0, 5.0, 5.0), MeanInterval(-10.0, -10.0, -10.0)
     assert found == {"scheduling": {"valid": five, "XLA": ten}}
 

@@ -24,7 +24,7 @@ def test_regal_actions_smoke(tmp_path):
     assert "4.67" in output  # the paper's
     assert "no preference     lower priority" in output
     assert (tmp_path / "figure_7.png").stat().st_size > 5000
-    assert (tmp_path / "scheduling" / "training" / "best.policy").exists()
+    assert (tmp_path / "scheduling" / "best.policy").exists()
 
 
 def test_the_actions_of_the_shipped_policy_need_no_training(tmp_path):

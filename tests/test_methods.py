@@ -101,7 +101,9 @@ def check_history(schedule, reports):
     assert np.all(np.diff(costs) <= 0)
     assert costs[-1] == schedule.cost
     assert spent[-1] == schedule.evaluations
-    if schedule.method in FIXED:
+    if schedule.method == "cp_sat":
+        assert schedule.evaluations <= 61
+    elif schedule.method in FIXED:
         assert schedule.evaluations == FIXED[schedule.method]
     elif schedule.method in ("auto", "portfolio"):  # they end at the lower bound
         assert schedule.evaluations <= EVALUATIONS
@@ -329,3 +331,12 @@ def test_the_portfolio_goes_on_from_the_best_of_all(monkeypatch):
     names = [name for name, _ in calls]
     assert names == ["useless", "spends", "spends"]  # 500 evaluations a turn, 1000 at most
     assert found.evaluations == calls[1][1] + 1000
+
+
+@pytest.mark.parametrize(("objective", "num_devices"), SETTINGS[1:])
+def test_cp_sat_proves_what_no_search_undercuts(objective, num_devices):
+    proven = optimize(method="cp_sat", objective=objective, num_devices=num_devices)
+    assert proven.lower_bound == proven.cost
+    for method in ("random_search", "auto"):
+        other = optimize(method=method, objective=objective, num_devices=num_devices)
+        assert other.cost >= proven.cost

@@ -29,6 +29,7 @@ METHODS: dict[str, Method] = {
     "gas": learned.run_gas,
     "idrs": learned.run_idrs,
     "brkga": evolution.run_brkga,
+    "tuned_brkga": evolution.run_tuned_brkga,
     "random_search": evolution.run_random_search,
     "depth_first": functools.partial(simple.run_rule, order="depth_first"),
     "breadth_first": functools.partial(simple.run_rule, order="breadth_first"),
@@ -37,6 +38,7 @@ METHODS: dict[str, Method] = {
     "xla_list": functools.partial(simple.run_rule, order="xla_list"),
     "xla_dfs": functools.partial(simple.run_rule, order="xla_dfs"),
     "local_search": refinement.run_local_search,
+    "cp_sat": classical.run_cp_sat,
     "partition_dfs": classical.run_partition_dfs,
     "metis_dfs": classical.run_metis_dfs,
     **{
@@ -46,8 +48,6 @@ METHODS: dict[str, Method] = {
 }
 
 LATER = (
-    "tuned_brkga",
-    "cp_sat",
     "dp",
     "approximate_dp",
     "depth_first_dp",

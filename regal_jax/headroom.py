@@ -11,7 +11,6 @@ from regal_jax.datasets.zoo import mode_of
 from regal_jax.environments import lower_bounds
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.graphs import precedence
-from regal_jax.graphs.batching import GraphShape, exact_shape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.microbatches import microbatches
 from regal_jax.methods import simple
@@ -80,9 +79,7 @@ def measure(
 def _measure_one(
     graph: ComputationGraph, setting: Setting, evaluations: Callable[[int], int]
 ) -> dict[str, Any]:
-    problem = PlacementProblem(
-        graph, setting.num_devices, "peak_memory", shape=_coarse_shape(graph)
-    )
+    problem = PlacementProblem(graph, setting.num_devices, "peak_memory")
     budget = Budget(evaluations(graph.num_ops))
     peaks = {
         order: _peak(problem, simple.run_rule(problem, budget, order=order)) for order in _ORDERS
@@ -106,12 +103,3 @@ _ORDERS = ("program_order", "depth_first", "breadth_first")
 def _peak(problem: PlacementProblem, found: Found) -> int:
     """Bytes of the fullest device, exact: the compiled kernel counts in integers."""
     return int(problem.fitness(found.chromosome[None])[0])
-
-
-def _coarse_shape(graph: ComputationGraph) -> GraphShape:
-    """A shape out of few, so that thousands of graphs need a handful of compilations."""
-    exact = exact_shape(graph)
-    rung = 64
-    while rung < max(exact.ops, exact.tensors / 2, exact.edges / 3):
-        rung *= 2
-    return GraphShape(rung, 2 * rung, 3 * rung, exact.output_window, exact.edge_window)

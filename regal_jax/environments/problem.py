@@ -14,7 +14,7 @@ from regal_jax.environments import (
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Objective, Schedule, check_objective
 from regal_jax.errors import GraphError, OptionError
-from regal_jax.graphs.batching import GraphShape, exact_shape, padded_shape
+from regal_jax.graphs.batching import GraphShape, exact_shape, shared_shape
 from regal_jax.graphs.computation_graph import MAX_INTEGER, ComputationGraph
 
 
@@ -86,7 +86,7 @@ class PlacementProblem:
         """
         if self.shape != exact_shape(self.graph):
             return self
-        shape = padded_shape([self.graph])
+        shape = shared_shape(self.graph)
         return self.on(self.graph, self.platform, self.objective, shape=shape, backend=self.backend)
 
     @property

@@ -89,6 +89,18 @@ def padded_shape(graphs: Sequence[ComputationGraph]) -> GraphShape:
     return GraphShape(*(padded_size(max(axis)) for axis in zip(*shapes, strict=True)))
 
 
+def shared_shape(graph: ComputationGraph) -> GraphShape:
+    """A shape out of few, so that searches on many graphs share compilations.
+
+    Real graphs have one to two tensors and edges an op; for so many ops of a ladder there is room
+    for twice as many tensors and three times as many edges.
+    """
+    exact = exact_shape(graph)
+    ops = padded_size(max(exact.ops, exact.tensors // 2 + 1, exact.edges // 3 + 1), smallest=32)
+    windows = (padded_size(exact.output_window), padded_size(exact.edge_window))
+    return GraphShape(ops, 2 * ops, 3 * ops, *windows)
+
+
 def graph_arrays(graph: ComputationGraph, shape: GraphShape | None = None) -> GraphArrays:
     """Pads a graph to a shape (its own by default). Raises OptionError if it does not fit."""
     shape = shape or exact_shape(graph)

@@ -10,6 +10,7 @@ from regal_jax.errors import OptionError
 from regal_jax.graphs import batching
 from regal_jax.graphs.batching import GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph
+from tests.policies.cases import random_graph
 from tests.strategies import computation_graphs
 
 
@@ -104,3 +105,12 @@ def test_a_batch_holds_each_graph(graphs):
             read = one.edge_tensor[one.edge_offsets[op] : one.edge_offsets[op + 1]]
             assert np.all(one.producer[read] == op)
             assert len(read) == np.sum(graph.edges[:, 0] == op)
+
+
+def test_shared_shapes_hold_their_graph_and_are_few():
+    graphs = [random_graph(seed, num_ops) for seed, num_ops in enumerate(range(1, 120, 7))]
+    shapes = [batching.shared_shape(graph) for graph in graphs]
+    for graph, shape in zip(graphs, shapes, strict=True):
+        for need, room in zip(batching.exact_shape(graph), shape, strict=True):
+            assert need <= room
+    assert len({shape[:3] for shape in shapes}) <= 7

@@ -84,9 +84,21 @@ def evolve(
     config: BRKGAConfig | None = None,
     distribution: Distribution = UNIFORM,
     learned: Learned | None = None,
+    population=None,
+    to_beat: float = float("inf"),
 ) -> Found:
-    """BRKGA; ``learned`` goes with a distribution that has a policy. OptionError if the budget is
-    below the initial population."""
+    """BRKGA, in the problem's padded shape.
+
+    Args:
+      problem, budget, key: what to search, for how long, and its random key.
+      config: population parameters. distribution: of mutants and the initial population.
+      learned: goes with a distribution that has a policy.
+      population: float32[population, genes], padded, to begin with instead of samples.
+      to_beat: a cost; the search ends after RACE generations if it hasn't reached it.
+
+    Raises:
+      OptionError: if the budget is below the initial population.
+    """
     config = config or BRKGAConfig()
     brkga.check_config(config, budget.evaluations)
     padded = problem.padded()
@@ -94,16 +106,18 @@ def evolve(
     operands = (padded.operand(), learned, config.elite_bias)
     generations, remainder = brkga.split_budget(budget.evaluations, config)
     init_key, evolve_key, last_key = jax.random.split(key, 3)
-    state, history = _init(init_key, operands, part, generations)
-    done = 0
-    while done < generations and not budget.out_of_time:
-        last = min(done + _CHUNK, generations)
+    state, history = _init(init_key, operands, part, generations, population)
+    done, beaten = 0, False
+    while done < generations and not (beaten or budget.out_of_time):
+        raced = done == 0 and to_beat < float("inf")
+        last = min(done + (RACE if raced else _CHUNK), generations)
         state, history = _advance(evolve_key, state, history, done, last, operands, part)
         done = last
         budget.on_progress(config.initial + done * config.newcomers, float(history[done]))
+        beaten = raced and float(history[done]) > to_beat
     spent = config.initial + done * config.newcomers
     history = history[: done + 1]
-    if done == generations and remainder:
+    if done == generations and remainder and not beaten:
         state = _finish(last_key, state, operands, part, remainder)
         history = jnp.append(history, jnp.min(state.costs))
         spent = budget.evaluations
@@ -154,6 +168,8 @@ def found(problem, padded, chromosome, spent: list[int], history: np.ndarray) ->
     return Found(own[0], spent[-1], tuple(zip(spent, history.tolist(), strict=True)))
 
 
+RACE = 4
+"""Generations of a learned search until it is compared: of BRKGA's, 460 evaluations."""
 _CHUNK = 20
 """Generations, or batches, between two reports of progress."""
 _BATCH = 100
@@ -190,9 +206,9 @@ class _Part(NamedTuple):
 
 
 @functools.partial(jax.jit, static_argnames=("part", "generations"))
-def _init(key, operands, part: _Part, generations: int):
+def _init(key, operands, part: _Part, generations: int, population):
     cost, mutants, _ = part.functions(operands)
-    state = brkga.init(key, cost, mutants, config=part.config)
+    state = brkga.init(key, cost, mutants, warm_start=population, config=part.config)
     return state, jnp.full(generations + 1, jnp.min(state.costs))
 
 

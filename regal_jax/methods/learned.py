@@ -1,6 +1,7 @@
 """Methods that ask a policy for their distributions: REGAL, GAS and IDRS."""
 
 import functools
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,17 +23,15 @@ from regal_jax.training.examples import feature_search
 def run_regal(problem: PlacementProblem, budget: Budget) -> Found:
     """REGAL as published: 400 evaluations for features, the rest steered by the policy.
 
-    The shipped policies have more features than the paper's (``features.policy_inputs``); their
-    evaluations are counted, too.
+    The shipped policies have more features than the paper's (``features.policy_inputs``), and race
+    against the features' search (``RegalConfig.race``); all evaluations are counted.
     """
-    guided = _guided(problem, budget, "regal", least=BRKGAConfig().initial)
-    return best_of(guided.start, evolution.evolve(problem, **guided.search))
+    return _evolve(problem, budget, "regal")
 
 
 def run_gas(problem: PlacementProblem, budget: Budget) -> Found:
     """The graph-as-sequence model (4.2): REGAL with an LSTM over the ops as its encoder."""
-    guided = _guided(problem, budget, "gas", least=BRKGAConfig().initial)
-    return best_of(guided.start, evolution.evolve(problem, **guided.search))
+    return _evolve(problem, budget, "gas")
 
 
 def run_idrs(problem: PlacementProblem, budget: Budget) -> Found:
@@ -69,11 +68,27 @@ def shipped_policy(objective: str, system: str = "regal") -> Path:
     return path
 
 
+def _evolve(problem: PlacementProblem, budget: Budget, system: str) -> Found:
+    least = BRKGAConfig().initial
+    guided = _guided(problem, budget, system, least=least)
+    to_beat = guided.start.cost if guided.race else math.inf
+    steered = evolution.evolve(problem, **guided.search, to_beat=to_beat)
+    both = best_of(guided.start, steered)
+    left = budget.after(both)
+    if steered.cost <= to_beat or left.evaluations < least or left.out_of_time:
+        return both
+    key = jax.random.fold_in(guided.search["key"], 1)
+    return best_of(both, evolution.evolve(problem, left, key, population=guided.population))
+
+
 class _Guided(NamedTuple):
-    """The features' search, and the arguments of the search that the policy steers."""
+    """The features' search and its last population, the arguments of the search that the policy
+    steers, and whether the two race."""
 
     start: Found
+    population: Any
     search: dict[str, Any]
+    race: bool
 
 
 def _guided(problem: PlacementProblem, budget: Budget, system: str, *, least: int) -> _Guided:
@@ -86,7 +101,7 @@ def _guided(problem: PlacementProblem, budget: Budget, system: str, *, least: in
         )
     padded = problem.padded()
     feature_key, search_key = jax.random.split(jax.random.key(budget.seed))
-    inputs, best, cost, history = feature_search(
+    inputs, best, cost, history, population = feature_search(
         feature_key, padded, config, padded.operand(), pinned_op(problem.graph)
     )
     points = brkga.history_evaluations(config.feature_evaluations)
@@ -101,7 +116,7 @@ def _guided(problem: PlacementProblem, budget: Budget, system: str, *, least: in
         "distribution": evolution.Distribution(regal=config),
         "learned": evolution.Learned(actions, inputs.pinned, inputs.producer),
     }
-    return _Guided(start, search)
+    return _Guided(start, population, search, config.race)
 
 
 @functools.partial(jax.jit, static_argnames="config")

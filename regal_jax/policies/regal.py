@@ -28,6 +28,8 @@ class RegalConfig:
       levels: k of A.2. placement, scheduling, elite_bias: which actions (table 3).
       num_devices: D. feature_set: see ``policy_inputs``.
       feature_evaluations: of the short uniform search behind the features (A.1).
+      race: when used, the learned search goes on only if it soon beats that uniform search; else
+        the uniform one goes on (not in the paper). Training doesn't look at it.
     """
 
     size: int = 32
@@ -42,6 +44,7 @@ class RegalConfig:
     feature_set: FeatureSet = "paper"
     feature_evaluations: int = 400
     encoder: Encoder = "message_passing"
+    race: bool = False
 
     @property
     def evaluations_before(self) -> int:

@@ -57,7 +57,7 @@ def run_uniform_search(
 def feature_search(key, problem: PlacementProblem, regal: RegalConfig, graph, pinned: int):
     """The short uniform search behind a graph's features.
 
-    Returns (PolicyInputs, best chromosome, its cost, history).
+    Returns (PolicyInputs, best chromosome, its cost, history, last population).
     """
     model = problem.cost_model()
     best, cost, history, population = run_uniform_search(
@@ -82,7 +82,7 @@ def feature_search(key, problem: PlacementProblem, regal: RegalConfig, graph, pi
         feature_set=regal.feature_set,
         incumbent=known,
     )
-    return inputs, best, cost, history
+    return inputs, best, cost, history, population
 
 
 def prepare_examples(

@@ -12,6 +12,7 @@ from absl import flags
 
 from regal_jax import action_study, launch, study, training_sweep
 from regal_jax import flags as config_flags
+from regal_jax.datasets import corpora
 from regal_jax.methods import learned
 from regal_jax.policies.regal import RegalConfig
 from regal_jax.reporting import ablation_tables, progress
@@ -70,9 +71,7 @@ def corpus() -> training_sweep.Corpus:
 def table_3(test, policies, output: Path) -> str:
     """Each policy against BRKGA of the same budget."""
     values = flags.FLAGS
-    xla = action_study.xla_graphs(
-        values.dataset, max_ops=values.test_ops, max_graphs=_XLA_GRAPHS.value
-    )
+    xla = corpora.xla_graphs(values.dataset, max_ops=values.test_ops, max_graphs=_XLA_GRAPHS.value)
     sets = action_study.graph_sets(corpus().validation, test, xla)
     options = {"objective": OBJECTIVE, "num_devices": values.num_devices}
     rows = []

@@ -1,4 +1,4 @@
-"""REGAL on peak memory: train or load a policy, compare it on unseen graphs (table 1, fig. 4, 5).
+"""REGAL on peak memory: train or load a policy, compare it on unseen graphs (table 1, figure 4).
 
   python experiments/regal_memory.py --flagfile=experiments/flags/smoke/regal_memory.flags
 
@@ -11,7 +11,6 @@ from absl import flags
 from regal_jax import launch, study
 from regal_jax.reporting import paper_tables
 
-_LONG_EVALUATIONS = flags.DEFINE_integer("long_evaluations", 0, "Budget of long BRKGA; 0 for none.")
 study.define_output("results/regal_memory")
 study.define_graphs()
 study.define_searches(methods=["brkga", "regal", "random_search", "depth_first", "breadth_first"])
@@ -23,9 +22,7 @@ OBJECTIVE = "peak_memory"
 def main(_) -> None:
     output = study.output_dir()
     policy = study.policy(OBJECTIVE, output)
-    runs = paper_tables.regal_runs(
-        flags.FLAGS.methods, flags.FLAGS.test_evaluations, _LONG_EVALUATIONS.value
-    )
+    runs = paper_tables.regal_runs(flags.FLAGS.methods, flags.FLAGS.test_evaluations)
     rows = study.compare(
         study.test_graphs(),
         runs,

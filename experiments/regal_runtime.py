@@ -11,7 +11,6 @@ from absl import flags
 from regal_jax import launch, study
 from regal_jax.reporting import paper_tables
 
-_LONG_EVALUATIONS = flags.DEFINE_integer("long_evaluations", 0, "Budget of long BRKGA; 0 for none.")
 study.define_output("results/regal_runtime")
 study.define_graphs()
 study.define_searches(methods=["brkga", "regal", "random_search", "partition_dfs", "etf", "heft"])
@@ -23,9 +22,7 @@ OBJECTIVE = "makespan"
 def main(_) -> None:
     output = study.output_dir()
     policy = study.policy(OBJECTIVE, output)
-    runs = paper_tables.regal_runs(
-        flags.FLAGS.methods, flags.FLAGS.test_evaluations, _LONG_EVALUATIONS.value
-    )
+    runs = paper_tables.regal_runs(flags.FLAGS.methods, flags.FLAGS.test_evaluations)
     rows = study.compare(
         study.test_graphs(),
         runs,

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 
 from regal_jax import evaluation
-from regal_jax.datasets import zoo
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective
 from regal_jax.errors import MissingDependencyError, OptionError
@@ -30,7 +29,6 @@ SUBSETS = tuple(PAPER_TABLE_3)
 
 USAGE_COLUMNS = ("placement", "scheduling")
 REFERENCE = "brkga"
-_XLA = "xla"
 
 
 def with_actions(config: RegalConfig, subset: str) -> RegalConfig:
@@ -56,18 +54,9 @@ def graph_sets(
     sets = {"valid": list(validation)}
     for setting, graphs in test.items():
         name = "test" if setting == "as traced" else f"test, {setting}"
-        sets[name] = [graph for graph in graphs if not graph.source.startswith(_XLA)]
+        sets[name] = [graph for graph in graphs if not graph.source.startswith("xla")]
     sets["XLA"] = list(xla)
     return {name: graphs for name, graphs in sets.items() if graphs}
-
-
-def xla_graphs(dataset: str, *, max_ops: int, max_graphs: int) -> list[ComputationGraph]:
-    """A random sample of the XLA graphs of the test families, as they are; none if synthetic."""
-    if dataset == "synthetic":
-        return []
-    found = zoo.model_zoo("test", folder=None if dataset == "model_zoo" else dataset)
-    fitting = [g for g in found if g.source.startswith(_XLA) and 2 <= g.num_ops <= max_ops]
-    return sorted(fitting, key=lambda graph: zoo.name_hash(graph.name))[:max_graphs]
 
 
 def runs(policies: Mapping[str, Path], evaluations: int) -> list[tuple[Run, Path | None]]:

@@ -4,9 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-import regal_jax as rj
 from regal_jax import action_study
-from regal_jax.datasets import zoo
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.errors import OptionError
 from regal_jax.methods import learned
@@ -44,23 +42,6 @@ def test_sets_of_graphs():
         "test, 4 microbatches": [plain],
         "XLA": [compiled],
     }
-
-
-def test_xla_graphs_are_unseen_and_small(tmp_path):
-    names = [f"family {number}" for number in range(100)]
-    seen = next(name for name in names if zoo.family_bucket(name) < 50)
-    unseen = next(name for name in names if zoo.family_bucket(name) >= 62)
-    graphs = [
-        chain(length).replace(name=f"{source} {family} {length}", family=family, source=source)
-        for family in (seen, unseen)
-        for source in ("xla/jax", "flax")
-        for length in (3, 4, 9)
-    ]
-    rj.save_graphs(graphs, tmp_path / "graphs.jsonl")
-    found = action_study.xla_graphs(str(tmp_path), max_ops=5, max_graphs=9)
-    assert {g.name for g in found} == {f"xla/jax {unseen} 3", f"xla/jax {unseen} 4"}
-    assert action_study.xla_graphs(str(tmp_path), max_ops=5, max_graphs=1) == found[:1]
-    assert action_study.xla_graphs("synthetic", max_ops=5, max_graphs=9) == []
 
 
 def test_improvements_are_by_subset_and_set():

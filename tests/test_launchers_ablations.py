@@ -51,3 +51,26 @@ def test_tuned_brkga_smoke(tmp_path):
     found = json.loads((tmp_path / "tuned_brkga_peak_memory.json").read_text())
     assert found["improvement"] >= 0
     assert set(found["best"]) == {*BRKGAConfig._fields, "alpha", "beta"}
+
+
+def test_regal_evaluations_smoke(tmp_path):
+    output = launch_twice(
+        "regal_evaluations.py", tmp_path, f"--flagfile={SMOKE}/regal_evaluations.flags"
+    )
+    assert "improvement over BRKGA with 2000 evaluations" in output
+    assert "fewer evaluations" in output
+    assert (tmp_path / "limits_as_traced.png").stat().st_size > 5000
+
+
+def test_regal_times_smoke(tmp_path):
+    output = launch_twice("regal_times.py", tmp_path, f"--flagfile={SMOKE}/regal_times.flags")
+    assert "gas is left out" in output
+    assert "paper over brkga" in output
+
+
+def test_regal_pipelines_smoke(tmp_path):
+    output = launch_twice(
+        "regal_pipelines.py", tmp_path, f"--flagfile={SMOKE}/regal_pipelines.flags"
+    )
+    assert "2 stages, 4 microbatches" in output
+    assert "zb-h1 is reached by" in output

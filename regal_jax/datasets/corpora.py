@@ -78,6 +78,15 @@ def test_settings(
     }
 
 
+def xla_graphs(dataset: str, *, max_ops: int, max_graphs: int) -> list[ComputationGraph]:
+    """A random sample of the XLA graphs of the test families, as they are; none if synthetic."""
+    if dataset == "synthetic":
+        return []
+    found = zoo.model_zoo("test", folder=None if dataset == "model_zoo" else dataset)
+    fitting = [g for g in found if g.source.startswith("xla") and 2 <= g.num_ops <= max_ops]
+    return sorted(fitting, key=lambda graph: zoo.name_hash(graph.name))[:max_graphs]
+
+
 def variants(
     graphs: Sequence[ComputationGraph],
     copies: Sequence[int],

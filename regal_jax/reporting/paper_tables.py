@@ -1,4 +1,4 @@
-"""REGAL's table 1 and figures 4 and 5 from the rows of a comparison, the paper's numbers beside."""
+"""REGAL's table 1 and figure 4 from the rows of a comparison, the paper's numbers beside."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -44,7 +44,6 @@ PAPER_WIN_OR_TIE = 88.92
 HEADROOM = 2.0
 """Percent between BRKGA and the best known from which a graph counts as having headroom."""
 
-_LIMITS = (1000, 2000, 5000, 10_000, 20_000, 50_000)
 _FIXED = (
     *("depth_first", "breadth_first", "random_order", "lpmf", "xla_list", "xla_dfs"),
     *("partition_dfs", "metis_dfs", "critical_path", "heft", "cpop", "etf", "hbmct", "cp_sat"),
@@ -52,16 +51,9 @@ _FIXED = (
 """Methods without a budget of evaluations."""
 
 
-def regal_runs(methods: Sequence[str], evaluations: int, long_evaluations: int) -> list[Run]:
-    """The columns of the table: each method at one budget and, if asked, BRKGA and REGAL longer."""
-    runs = [Run(_label(method, evaluations), method, evaluations) for method in methods]
-    limits = tuple(limit for limit in _LIMITS if limit <= long_evaluations)
-    if long_evaluations:
-        for method in ("brkga", "regal"):
-            if method in methods:
-                label = _label(method, long_evaluations)
-                runs.append(Run(label, method, long_evaluations, limits))
-    return runs
+def regal_runs(methods: Sequence[str], evaluations: int) -> list[Run]:
+    """The columns of the table: each method at one budget."""
+    return [Run(label(method, evaluations), method, evaluations) for method in methods]
 
 
 def regal_report(
@@ -82,11 +74,12 @@ def regal_report(
             title = f"{setting}, graphs with at least {HEADROOM:.0f}% headroom"
             parts.append(_table(title, lines_subset, runs, objective))
         parts.append(_bounded_share(rows, setting, reference))
-        _figures(lines, rows, setting, runs, directory)
+        _histogram(lines, setting, runs, directory)
     return "\n\n".join(parts)
 
 
-def _label(method: str, evaluations: int) -> str:
+def label(method: str, evaluations: int) -> str:
+    """A run's name in tables."""
     return method if method in _FIXED else f"{method} {evaluations}"
 
 
@@ -132,42 +125,16 @@ def _bounded_share(rows, setting: str, reference: str) -> str:
     return f"{setting}: {100 * np.mean(at_bound):.1f}% of graphs are at their lower bound already"
 
 
-def _figures(lines, rows, setting: str, runs: Sequence[Run], directory: Path) -> None:
-    """Figures 4 and 5, where matplotlib is there."""
+def _histogram(lines, setting: str, runs: Sequence[Run], directory: Path) -> None:
+    """Figure 4, where matplotlib is there."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
         return
     from regal_jax.reporting import plots
 
-    slug = setting.replace(" ", "_")
     for run in runs:
-        if run.method == "regal" and not run.limits:
-            line = next((line for line in lines if line.method == run.label), None)
-            if line is not None:
-                path = directory / f"figure_4_{slug}.png"
-                plots.plot_improvement_histogram(list(line.gains.values()), path)
-    limits = [row for run in runs if run.limits for row in _limit_rows(rows, setting, run)]
-    if limits:
-        plots.plot_evaluation_limits(limits, directory / f"figure_5_{slug}.png")
-
-
-def _limit_rows(rows, setting: str, run: Run) -> list[dict]:
-    """Improvement over BRKGA 5K at each limit, read off the anytime history of the long runs."""
-    reference_label = _label("brkga", run.evaluations)
-    reference = evaluation.costs_by_graph(rows, setting, "cost@5000").get(reference_label, {})
-    out = []
-    for limit in run.limits:
-        costs: Mapping = evaluation.costs_by_graph(rows, setting, f"cost@{limit}")
-        by_graph = costs.get(run.label, {})
-        gains = {
-            g: statistics.improvement_percent(by_graph[g], reference[g])
-            for g in by_graph
-            if g in reference and len(by_graph[g]) == len(reference[g])
-        }
-        if gains:
-            mean, low, high = statistics.mean_interval(gains)[:3]
-            out.append(
-                {"method": run.method, "limit": limit, "mean": mean, "low": low, "high": high}
-            )
-    return out
+        line = next((line for line in lines if line.method == run.label), None)
+        if run.method == "regal" and line is not None:
+            path = directory / f"figure_4_{setting.replace(' ', '_')}.png"
+            plots.plot_improvement_histogram(list(line.gains.values()), path)

@@ -13,8 +13,8 @@ def cheap_schedules(
     """Simple orders times simple placements, without repeats.
 
     Placements: one device, greedily balanced, whole components, replicas apart, few bytes between
-    devices, and pipelines: cuts of the order, or of the ops by distance to the nearest end, into as
-    many parts as devices.
+    devices (without and with copies of what several devices read), and pipelines: cuts of the
+    order, or of the ops by distance to the nearest end, into as many parts as devices.
     """
     weight = priority_rules.op_weights(graph, objective).astype(float)
     folded = priority_rules.nearest_end_first(graph)
@@ -43,7 +43,8 @@ def _placements_of_any_order(graph, weight, num_devices: int) -> list[np.ndarray
     if num_devices > 1:
         placements.append(priority_rules.whole_components(graph, weight, num_devices))
         placements.append(replicas.replicas_apart(graph, weight, num_devices))
-        placements.append(partitioning.kernighan_lin(graph, weight, num_devices))
+        for copies in (False, True):
+            placements.append(partitioning.kernighan_lin(graph, weight, num_devices, copies=copies))
     return placements
 
 

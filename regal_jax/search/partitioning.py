@@ -2,8 +2,9 @@
 
 Bytes are counted as transfers are: a tensor goes once to each device, other than its producer's,
 that reads it. So a tensor is a hyperedge over its producer and its readers, and costs its size
-times (devices it touches - 1), the "connectivity - 1" metric. Tensors that nobody produces cost
-nothing.
+times (devices it touches - 1), the "connectivity - 1" metric. Tensors that nobody produces are not
+transferred: they are in the memory of every device that reads them. Where memory is what counts,
+these copies can be counted the same way (``copies``).
 """
 
 from collections.abc import Sequence
@@ -38,13 +39,20 @@ def cut_bytes(graph: ComputationGraph, placement: np.ndarray) -> int:
 
 
 def kernighan_lin(
-    graph: ComputationGraph, weight: np.ndarray, num_devices: int, *, seed: int = 0
+    graph: ComputationGraph,
+    weight: np.ndarray,
+    num_devices: int,
+    *,
+    seed: int = 0,
+    copies: bool = False,
 ) -> np.ndarray:
     """int32[O]: the graph partitioning (GP) of REGAL's GP+DFS baseline (section 4.2).
 
-    ``weight`` is float64[O] >= 0, what to balance. More than two parts are made by bisection of
-    bisections, each in proportion to the devices that its halves are for. The bytes that these cut
-    add up to the whole's, since a cut tensor goes on as one tensor in either half.
+    ``weight`` is float64[O] >= 0, what to balance. With ``copies``, which is not in the paper, the
+    bytes of producer-less tensors on more than one device count as well. More than two parts are
+    made by bisection of bisections, each in proportion to the devices that its halves are for. The
+    bytes that these cut add up to the whole's, since a cut tensor goes on as one tensor in either
+    half.
 
     Balance: a device carries at most ``1 + TOLERANCE`` of an equal share; where ops are too heavy
     for that, a bisection may be as uneven as that which hands out the heaviest op first.
@@ -57,14 +65,15 @@ def kernighan_lin(
       where it fits. States count by the weight in excess first, then by the bytes cut;
     - counts bytes by tensor, not by edge;
     - starts from several bisections and keeps the best result. The starts are program order, depth
-      first, ops by the distance to the graph's ends, and ``RANDOM_STARTS`` times breadth first from
-      a random op, each cut where balance allows it and the fewest bytes cross; and the heaviest op
-      first to the emptier half.
+      first, ops by the distance to the graph's ends, clusters joined by the largest tensors side by
+      side, and ``RANDOM_STARTS`` times breadth first from a random op, each cut where balance
+      allows it and the fewest bytes cross; and the heaviest op first to the emptier half.
     """
     levels = max(int(num_devices - 1).bit_length(), 1)
     tolerance = (1 + TOLERANCE) ** (1 / levels) - 1
-    everything = _hypergraph(graph, weight)
-    return _parts(everything, _starting_orders(graph, seed), num_devices, tolerance)
+    everything = _hypergraph(graph, weight, copies)
+    orders = [*_starting_orders(graph, seed), _clusters_together(everything)]
+    return _parts(everything, orders, num_devices, tolerance)
 
 
 def metis(
@@ -134,12 +143,15 @@ class _Hypergraph(NamedTuple):
     weight: np.ndarray
 
 
-def _hypergraph(graph: ComputationGraph, weight: np.ndarray) -> _Hypergraph:
-    _, tensor, reader = graph.edges[graph.size[graph.edges[:, 1]] > 0].T
-    made = np.unique(tensor)
-    net = np.concatenate([np.arange(len(made)), np.searchsorted(made, tensor)])
-    vertex = np.concatenate([graph.producer[made], reader])
-    return _from_pins(net, vertex, graph.size[made], _scaled(weight, WEIGHT_UNITS))
+def _hypergraph(graph: ComputationGraph, weight: np.ndarray, copies: bool) -> _Hypergraph:
+    tensor, vertex = graph.consumers.row_of_value(), graph.consumers.values
+    made = np.flatnonzero(graph.producer >= 0)
+    tensor, vertex = np.append(tensor, made), np.append(vertex, graph.producer[made])
+    counts = (graph.size > 0) & (copies | (graph.producer >= 0))
+    read = np.bincount(tensor, minlength=graph.num_tensors) > 1
+    kept = (counts & read)[tensor]
+    joined, net = np.unique(tensor[kept], return_inverse=True)
+    return _from_pins(net, vertex[kept], graph.size[joined], _scaled(weight, WEIGHT_UNITS))
 
 
 def _from_pins(
@@ -211,6 +223,21 @@ def _refined(
     while (found := _pass(whole, side, limit)) < best:
         best = found
     return best, side
+
+
+def _clusters_together(whole: _Hypergraph) -> np.ndarray:
+    """int64[V]: an order in which, for any volume, what nets of at least that volume join is side
+    by side (the leaves of single-linkage clustering)."""
+    cluster = [[vertex] for vertex in range(len(whole.weight))]
+    for net in np.argsort(-whole.volume, kind="stable"):
+        joined = {id(c): c for c in (cluster[v] for v in whole.pins.row(net).tolist())}
+        largest, *others = sorted(joined.values(), key=len, reverse=True)
+        for other in others:
+            largest += other
+            for vertex in other:
+                cluster[vertex] = largest
+    distinct = {id(c): c for c in cluster}
+    return np.array([vertex for c in distinct.values() for vertex in c], np.int64)
 
 
 def _starting_orders(graph: ComputationGraph, seed: int) -> list[np.ndarray]:

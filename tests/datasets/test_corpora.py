@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regal_jax.datasets import corpora
+from regal_jax.datasets import corpora, zoo
 from regal_jax.errors import RegalError
 from regal_jax.graphs import files
 from tests.policies.cases import chain, random_graph
@@ -58,3 +58,20 @@ def test_a_folder_without_test_families_is_an_error(tmp_path):
     files.save_graph(chain(4).replace(family="bert"), tmp_path / "graph.json")
     with pytest.raises(RegalError, match="no graph of a family of the test split"):
         corpora.test_settings(str(tmp_path), microbatches=(1,), max_ops=100, max_graphs=10)
+
+
+def test_xla_graphs_are_unseen_and_small(tmp_path):
+    names = [f"family {number}" for number in range(100)]
+    seen = next(name for name in names if zoo.family_bucket(name) < 50)
+    unseen = next(name for name in names if zoo.family_bucket(name) >= 62)
+    graphs = [
+        chain(length).replace(name=f"{source} {family} {length}", family=family, source=source)
+        for family in (seen, unseen)
+        for source in ("xla/jax", "flax")
+        for length in (3, 4, 9)
+    ]
+    files.save_graphs(graphs, tmp_path / "graphs.jsonl")
+    found = corpora.xla_graphs(str(tmp_path), max_ops=5, max_graphs=9)
+    assert {g.name for g in found} == {f"xla/jax {unseen} 3", f"xla/jax {unseen} 4"}
+    assert corpora.xla_graphs(str(tmp_path), max_ops=5, max_graphs=1) == found[:1]
+    assert corpora.xla_graphs("synthetic", max_ops=5, max_graphs=9) == []

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import regal_jax
-from regal_jax.graphs.batching import GraphShape, exact_shape
-from regal_jax.graphs.features import policy_inputs
+from regal_jax.environments.platform import Platform
+from regal_jax.environments.problem import PlacementProblem
+from regal_jax.graphs.batching import GraphShape
 from regal_jax.policies.beta_mutants import ActionSpace
 from regal_jax.policies.mutant_policy import mutant_policy
 from regal_jax.training import checkpoints
+from regal_jax.training.examples import feature_search
 from tests.policies.cases import chain, inputs_of, random_graph, random_params
 
 HEADS = ["independent", "autoregressive"]
@@ -141,15 +143,13 @@ def test_gradients_are_finite_and_reach_every_parameter(encoder):
         assert np.any(np.asarray(leaf) != 0)
 
 
-def test_the_shipped_policy_has_the_parameters_of_its_configuration():
-    """Its file is older than ``encoder``: fields it lacks take their defaults."""
-    path = Path(regal_jax.__file__).parent / "pretrained" / "regal_peak_memory.policy"
+@pytest.mark.parametrize("objective", ["peak_memory", "makespan"])
+def test_a_shipped_policy_has_the_parameters_of_its_configuration(objective):
+    path = Path(regal_jax.__file__).parent / "pretrained" / f"regal_{objective}.policy"
     params, config, _ = checkpoints.load_policy(path)
-    assert config.encoder == "message_passing"
-    graph = random_graph(0)
-    inputs = policy_inputs(
-        graph, np.zeros((8, 3), np.float32), exact_shape(graph), feature_set=config.feature_set
-    )
+    problem = PlacementProblem.on(random_graph(0), Platform(2), objective)
+    padded = problem.padded()
+    inputs = feature_search(jax.random.key(0), padded, config, padded.operand(), 0)[0]
     fresh = jax.eval_shape(config.policy.init, jax.random.key(0), inputs)
     assert jax.tree.structure(params) == jax.tree.structure(fresh)
     assert jax.tree.map(np.shape, params) == jax.tree.map(np.shape, fresh)

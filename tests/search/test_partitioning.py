@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regal_jax.datasets.pipelines import pipeline
 from regal_jax.errors import MissingDependencyError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.microbatches import microbatches
@@ -159,6 +160,14 @@ def test_replicas_are_not_cut(partition):
         placement = partition(graph, np.ones(graph.num_ops), num_devices)
         assert partitioning.cut_bytes(graph, placement) == 0
         np.testing.assert_array_equal(np.bincount(placement), 56 // num_devices)
+
+
+@pytest.mark.parametrize(("stages", "microbatches"), [(2, 4), (3, 5), (4, 8), (8, 16)])
+def test_stages_that_share_weights_are_found(stages, microbatches):
+    graph = pipeline(stages, microbatches, activation_bytes=8, weight_bytes=1000)
+    found = partitioning.kernighan_lin(graph, graph.duration, stages, copies=True)
+    stage = np.asarray(graph.extra["ops"]["stage"])
+    assert len(np.unique(np.stack([stage, found]), axis=1).T) == stages
 
 
 def test_a_tensor_with_many_readers_is_one_transfer():

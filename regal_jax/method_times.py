@@ -1,0 +1,123 @@
+"""REGAL's table 2: how long methods take, each measured right after the others on every graph."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from regal_jax import api
+from regal_jax.environments.schedule import Objective
+from regal_jax.errors import MissingDependencyError, OptionError
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.reporting import results, statistics
+
+EXTRA_COLUMNS = ("setting", "ops")
+
+
+class About(NamedTuple):
+    """The paper's seconds on TensorFlow and on XLA graphs; what of ours is compiled."""
+
+    tensorflow: float | None
+    xla: float | None
+    compiled: str
+
+
+_SEARCH = "search by XLA, cost by numba"
+METHODS: Mapping[str, About] = MappingProxyType(
+    {
+        "cp_sat": About(7200.0, 43200.0, "solver in C++; stops after a minute"),
+        "partition_dfs": About(144.0, 500.0, "partitioning by numba, order in Python"),
+        "local_search": About(122.0, 1343.0, "numba, incremental costs"),
+        "brkga": About(0.89, 8.82, _SEARCH),
+        "tuned_brkga": About(1.04, 10.0, _SEARCH),
+        "gas": About(1.04, 10.1, _SEARCH + "; policy by XLA"),
+        "regal": About(1.04, 10.1, _SEARCH + "; policy by XLA, features in numpy"),
+        "auto": About(None, None, "numba; block moves by XLA"),
+    }
+)
+"""Methods of table 2, and ours."""
+
+
+def measure(
+    settings: Mapping[str, Sequence[ComputationGraph]],
+    methods: Sequence[str],
+    *,
+    evaluations: int,
+    objective: Objective,
+    path: str | os.PathLike,
+    on_skip: Callable[[str], None] = print,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[dict]:
+    """Rows with ``first`` and ``seconds``: of a first call, which may compile, and of a second.
+
+    Methods that can't run (no policy is shipped, no solver is installed) are left out, after
+    ``on_skip`` was told why. Rows in ``path`` already are not measured again.
+    """
+    rows = results.read_results(path, missing_ok=True)
+    done = results.done_keys(rows, ["seconds"], ("setting", "graph", "method"))
+    todo = [(s, g, m) for s, graphs in settings.items() for g in graphs for m in methods]
+    skipped: set[str] = set()
+    for count, (setting, graph, method) in enumerate(todo, 1):
+        if (setting, graph.name, method) not in done and method not in skipped:
+            options = {"objective": objective, "method": method, "evaluations": evaluations}
+            try:
+                timed = {"first": _seconds(graph, options), "seconds": _seconds(graph, options)}
+            except (OptionError, MissingDependencyError) as error:
+                skipped.add(method)
+                on_skip(f"{method} is left out: {error}")
+                continue
+            common = {"setting": setting, "graph": graph.name, "ops": graph.num_ops}
+            common |= {"method": method, "seed": 0}
+            new = [common | {"metric": name, "value": value} for name, value in timed.items()]
+            results.append_results(path, new, EXTRA_COLUMNS)
+            rows += new
+        on_progress(count, len(todo))
+    return rows
+
+
+def table(rows: Sequence[dict], setting: str, paper: str) -> list[dict[str, str]]:
+    """Table 2 of one setting: mean seconds, over those of BRKGA, and the paper's (``paper`` names
+    the field of About)."""
+    seconds, first = _by_method(rows, setting, "seconds"), _by_method(rows, setting, "first")
+    lines = []
+    for method, own in seconds.items():
+        about = METHODS.get(method, About(None, None, ""))
+        published = getattr(about, paper)
+        ratio = ""
+        if "brkga" in seconds:
+            graphs = own.keys() & seconds["brkga"].keys()
+            ratio = (
+                f"{statistics.geometric_mean([own[g] / seconds['brkga'][g] for g in graphs]):.3g}"
+            )
+        lines.append(
+            {
+                "method": method,
+                "seconds": f"{np.mean(list(own.values())):.3g}",
+                "over brkga": ratio,
+                "first call": f"{np.mean(list(first[method].values())):.3g}",
+                "paper": "" if published is None else f"{published:g}",
+                "paper over brkga": ""
+                if published is None
+                else f"{published / getattr(METHODS['brkga'], paper):.3g}",
+                "compiled": about.compiled,
+            }
+        )
+    return lines
+
+
+def _by_method(rows: Sequence[dict], setting: str, metric: str) -> dict[str, dict[str, float]]:
+    """{method: {graph: value}}"""
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if (row["setting"], row["metric"]) == (setting, metric):
+            found.setdefault(row["method"], {})[row["graph"]] = float(row["value"])
+    return found
+
+
+def _seconds(graph: ComputationGraph, options: dict) -> float:
+    begin = time.perf_counter()
+    api.optimize(graph, **options)
+    return time.perf_counter() - begin

@@ -87,7 +87,7 @@ def figure_7(
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> str:
     """How a policy's actions are used on graphs: a table, and ``figure_7.png`` in ``directory``."""
-    params, config, _ = checkpoints.load_policy(policy)
+    params, config, _ = checkpoints.load_policy(policy, RegalConfig)
     path = directory / f"actions_{policy.stem}.csv"
     rows = measure_usage(
         graphs, params, config, objective=objective, path=path, on_progress=on_progress

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import get_args
 
 from regal_jax.environments import feasibility
 from regal_jax.environments.feasibility import Cost
@@ -10,7 +11,14 @@ from regal_jax.environments.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods import WITH_POLICY, Budget, OnProgress, default_evaluations, find_method
+from regal_jax.methods import (
+    WITH_POLICY,
+    Budget,
+    Decoding,
+    OnProgress,
+    default_evaluations,
+    find_method,
+)
 
 
 def optimize(
@@ -26,6 +34,7 @@ def optimize(
     per_byte: float = 0.0,
     policy: str | Path | None = None,
     time_limit: float | None = None,
+    decoding: Decoding = "beam",
     on_progress: OnProgress | None = None,
 ) -> Schedule:
     """Searches for a schedule of low cost.
@@ -42,9 +51,12 @@ def optimize(
       seed: same seed, same schedule (on the same platform).
       memory_capacity: bytes per device; schedules within it always beat others.
       latency, per_byte: us, of a tensor that crosses devices.
-      policy: file of a trained policy, instead of the shipped one; for "regal", "idrs" and "gas".
+      policy: file of a trained policy, instead of the shipped one; for "regal", "idrs", "gas"
+        and "topoformer".
       time_limit: seconds after which a search ends with the best so far; it is looked at every few
         generations. With a limit the result depends on the machine's speed.
+      decoding: of "topoformer": "greedy" (one order), "sample" (the best of as many as
+        evaluations), or "beam" search of that width.
       on_progress: called with (evaluations so far, best cost so far) now and then.
 
     Returns:
@@ -73,7 +85,9 @@ def optimize(
     if evaluations is None:
         timed = time_limit is not None
         evaluations = default_evaluations(method, graph.num_ops, timed=timed)
-    budget = Budget(evaluations, seed, policy, deadline)
+    if decoding not in get_args(Decoding):
+        raise OptionError(f"decoding must be one of {', '.join(get_args(Decoding))}: {decoding!r}")
+    budget = Budget(evaluations, seed, policy, deadline, decoding)
     if on_progress is not None:
         budget = budget._replace(on_progress=on_progress)
     found = run(problem, budget)

@@ -65,6 +65,7 @@ def schedule(options: argparse.Namespace) -> None:
             per_byte=options.per_byte,
             policy=options.policy,
             time_limit=options.time_limit,
+            decoding=options.decoding,
             on_progress=on_progress,
         )
     simple = methods.best_simple_schedule(graph, options.objective, platform)
@@ -179,6 +180,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--evaluations", type=int, help="budget (auto: a million, else 5000)")
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--policy", help="file of a trained policy")
+    command.add_argument(
+        "--decoding",
+        choices=get_args(methods.Decoding),
+        default="beam",
+        help="of topoformer; samples and beams are as many as evaluations",
+    )
     command.add_argument("--time_limit", type=float, help="seconds, then the best so far")
     command.add_argument("--output", help="schedule file to write (.json)")
     command.add_argument("--trace", help="Perfetto / Chrome trace to write (.json)")

@@ -3,7 +3,8 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,12 +26,17 @@ class Run(NamedTuple):
       label: its name in tables, for example "brkga 5000".
       method: of ``optimize``. evaluations: its budget.
       limits: also record the best cost after these many evaluations.
+      options: keyword arguments of ``optimize`` for this run alone, such as its policy.
+      warm_up: evaluations of a search on the same graph that comes first and is not recorded, so
+        that no compilation is in the seconds; 0 for no such search.
     """
 
     label: str
     method: str
     evaluations: int
     limits: tuple[int, ...] = ()
+    options: Mapping[str, Any] = MappingProxyType({})
+    warm_up: int = 0
 
 
 class PlatformRule(NamedTuple):
@@ -123,6 +129,9 @@ def compare(
 
 
 def _rows(graph: ComputationGraph, run: Run, setting: str, options: dict) -> list[dict]:
+    options = options | dict(run.options)
+    if run.warm_up:
+        api.optimize(graph, method=run.method, evaluations=run.warm_up, **options)
     schedule = api.optimize(graph, method=run.method, evaluations=run.evaluations, **options)
     after = {f"cost@{limit}": _cost_after(schedule.history, limit) for limit in run.limits}
     metrics = {name: cost for name, cost in after.items() if np.isfinite(cost)}

@@ -90,7 +90,7 @@ def train_all(
             directory=directory / run.name,
             validate_every=validate_every,
         )
-        improvement = checkpoints.load_policy(policy)[2][METRIC]
+        improvement = checkpoints.load_policy(policy, RegalConfig)[2][METRIC]
         row = {"graph": "validation", "metric": METRIC, "value": improvement}
         rows.append(row | dict(zip(_KEY, run.key, strict=True)))
         results.append_results(path, rows[-1:], EXTRA_COLUMNS)

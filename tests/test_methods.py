@@ -124,7 +124,7 @@ def test_a_policy_for_other_devices_does_not_fit(policy):
 
 
 def test_a_policy_for_another_objective_does_not_fit(policy, tmp_path):
-    params, config, _ = load_policy(policy[2])
+    params, config, _ = load_policy(policy[2], RegalConfig)
     save_policy(tmp_path / "p.policy", params, config, about={"objective": "makespan"})
     with pytest.raises(OptionError, match="for the objective makespan"):
         optimize(method="regal", policy=tmp_path / "p.policy")
@@ -344,7 +344,7 @@ def test_cp_sat_proves_what_no_search_undercuts(objective, num_devices):
 
 def test_a_race_goes_on_with_the_better_search(policy, tmp_path):
     """A policy that loses costs its race, not the rest of the budget; one that wins, nothing."""
-    params, config, _ = load_policy(policy[2])
+    params, config, _ = load_policy(policy[2], RegalConfig)
     config = dataclasses.replace(config, feature_evaluations=730)  # hard to beat in 460
     paths = {race: tmp_path / f"{race}.policy" for race in (True, False)}
     for race, path in paths.items():

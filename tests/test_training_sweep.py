@@ -66,7 +66,7 @@ def test_runs_are_trained_once_each(tmp_path, fake_training):
     found = train_all(tmp_path, runs) | {"first": found[runs[0].name]}
     assert found[runs[0].name] == found.pop("first")
     for run in runs:
-        _, config, about = load_policy(tmp_path / run.name / "best.policy")
+        _, config, about = load_policy(tmp_path / run.name / "best.policy", RegalConfig)
         assert config == run.regal
         assert found[run.name] == about["validation_improvement"]
     rows = results.read_results(tmp_path / "training.csv")

@@ -3,8 +3,8 @@
 import functools
 
 from regal_jax.errors import OptionError
-from regal_jax.methods import classical, evolution, learned, refinement, simple
-from regal_jax.methods.base import Budget, Found, History, Method, OnProgress
+from regal_jax.methods import classical, evolution, learned, ordering, refinement, simple
+from regal_jax.methods.base import Budget, Decoding, Found, History, Method, OnProgress
 from regal_jax.methods.portfolio import run_portfolio
 from regal_jax.methods.simple import best_simple_schedule
 
@@ -13,6 +13,7 @@ __all__ = [
     "METHODS",
     "WITH_POLICY",
     "Budget",
+    "Decoding",
     "Found",
     "History",
     "Method",
@@ -37,6 +38,11 @@ METHODS: dict[str, Method] = {
     "lpmf": functools.partial(simple.run_rule, order="lpmf"),
     "xla_list": functools.partial(simple.run_rule, order="xla_list"),
     "xla_dfs": functools.partial(simple.run_rule, order="xla_dfs"),
+    "random_orders": ordering.run_random_orders,
+    "topoformer": ordering.run_topoformer,
+    "dp": ordering.run_dp,
+    "approximate_dp": ordering.run_approximate_dp,
+    "depth_first_dp": ordering.run_depth_first_dp,
     "local_search": refinement.run_local_search,
     "cp_sat": classical.run_cp_sat,
     "partition_dfs": classical.run_partition_dfs,
@@ -48,10 +54,6 @@ METHODS: dict[str, Method] = {
 }
 
 LATER = (
-    "dp",
-    "approximate_dp",
-    "depth_first_dp",
-    "topoformer",
     "mopnr",
     "spt",
     "one_shot",
@@ -62,11 +64,17 @@ LATER = (
 """Names that the design reserves for methods that are not in this version."""
 
 
-WITH_POLICY = ("regal", "gas", "idrs")
+WITH_POLICY = ("regal", "gas", "idrs", "topoformer")
 """Methods that read a policy file."""
 
 PUBLISHED_EVALUATIONS = 5000
 """The budget of both REGAL papers."""
+OTHER_EVALUATIONS = {
+    "topoformer": ordering.SAMPLES,
+    "approximate_dp": ordering.BEAM_WIDTH,
+    "random_orders": ordering.RANDOM_ORDERS,
+}
+"""Budgets of the paper on topological orders."""
 
 
 def default_evaluations(name: str, num_ops: int, *, timed: bool) -> int:
@@ -74,7 +82,7 @@ def default_evaluations(name: str, num_ops: int, *, timed: bool) -> int:
     ``portfolio``, most of whose evaluations are incremental, a million (some seconds), less for
     graphs of thousands of ops; with a time limit, as many as fit in."""
     if METHODS.get(name) is not run_portfolio:
-        return PUBLISHED_EVALUATIONS
+        return OTHER_EVALUATIONS.get(name, PUBLISHED_EVALUATIONS)
     most = 10**9 if timed else 1_000_000
     return max(PUBLISHED_EVALUATIONS, min(most, most * 1000 // max(num_ops, 1)))
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,9 @@ OnProgress = Callable[[int, float], None]
 """Called with (evaluations so far, best cost so far)."""
 
 
+Decoding = Literal["greedy", "sample", "beam"]
+
+
 class Budget(NamedTuple):
     """What a method may spend, and its randomness.
 
@@ -25,6 +28,7 @@ class Budget(NamedTuple):
       policy: file of a trained policy, or None for the shipped one.
       deadline: ``time.perf_counter()`` from which on no new work is begun, in seconds. Searches
         look at it every few generations, and return the best so far.
+      decoding: how a policy over orders is decoded.
       on_progress: see OnProgress.
     """
 
@@ -32,6 +36,7 @@ class Budget(NamedTuple):
     seed: int = 0
     policy: str | Path | None = None
     deadline: float = float("inf")
+    decoding: Decoding = "beam"
     on_progress: OnProgress = lambda evaluations, cost: None
 
     @property

@@ -46,7 +46,7 @@ def load_policy(
 ) -> tuple[Any, RegalConfig]:
     """The given policy, or the shipped one; OptionError if it is not for this kind of problem."""
     path = path or shipped_policy(problem.objective, system)
-    params, config, about = checkpoints.load_policy(path)
+    params, config, about = checkpoints.load_policy(path, RegalConfig)
     if config.num_devices != problem.num_devices:
         raise OptionError(
             f"the policy {Path(path).name} is for {config.num_devices} devices, not"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from regal_jax.environments.problem import PlacementProblem
-from regal_jax.methods import refinement, simple
+from regal_jax.methods import ordering, refinement, simple
 from regal_jax.methods.base import Budget, Found, exactly_better
 
 
@@ -37,12 +37,14 @@ LEAST_SECONDS = 0.1
 def run_portfolio(problem: PlacementProblem, budget: Budget) -> Found:
     """What is best within a budget of evaluations or, with a deadline, of time.
 
-    First the cheap schedules; then local search and block moves take turns, each from the best
-    schedule so far. Next is whichever gained most in its last turn, by seconds with a deadline, by
-    evaluations without; on ties (nobody gains) the one that has waited longest. Ends at the lower
-    bound. Never worse than any cheap schedule.
+    First the cheap schedules and, for the memory of one device, a narrow beam of orders; then local
+    search and block moves take turns, each from the best schedule so far. Next is whichever gained
+    most in its last turn, by seconds with a deadline, by evaluations without; on ties (nobody
+    gains) the one that has waited longest. Ends at the lower bound. Never worse than any cheap
+    schedule.
     """
-    start = found = simple.cheapest(problem, budget)
+    start = simple.cheapest(problem, budget)
+    found = ordering.narrowly(problem, budget, start)
     bound, turn = problem.lower_bound, 0
     arms = [arm for arm in (LOCAL_SEARCH, BLOCK_MOVES) if _may_begin(arm, budget)]
     rates = dict.fromkeys(arms, (math.inf, 0))

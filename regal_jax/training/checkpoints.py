@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import flax.serialization
 import jax
@@ -12,7 +12,8 @@ import orbax.checkpoint as ocp
 
 from regal_jax.errors import RegalError
 from regal_jax.graphs.files import write_atomically
-from regal_jax.policies.regal import RegalConfig
+
+Config = TypeVar("Config")
 
 
 def checkpoint_manager(directory: str | os.PathLike, *, keep: int = 2) -> ocp.CheckpointManager:
@@ -36,9 +37,9 @@ def restore_latest(manager: ocp.CheckpointManager, state: Any) -> Any:
 
 
 def save_policy(
-    path: str | os.PathLike, params: Any, config: RegalConfig, *, about: dict[str, Any]
+    path: str | os.PathLike, params: Any, config: Any, *, about: dict[str, Any]
 ) -> None:
-    """Writes a policy's parameters and configuration to one file.
+    """Writes a policy's parameters and configuration, a dataclass, to one file.
 
     ``about`` goes in as it is: objective, training data, steps, measured quality.
     """
@@ -48,12 +49,17 @@ def save_policy(
     write_atomically(path, lambda file: file.write(data))
 
 
-def load_policy(path: str | os.PathLike) -> tuple[Any, RegalConfig, dict[str, Any]]:
-    """(params, configuration, about) from ``save_policy``'s file. RegalError if it is damaged."""
+def load_policy(
+    path: str | os.PathLike, config: type[Config]
+) -> tuple[Any, Config, dict[str, Any]]:
+    """(params, configuration, about) from ``save_policy``'s file.
+
+    RegalError if it is damaged, or holds a policy of another configuration than ``config``.
+    """
     try:
         content = flax.serialization.msgpack_restore(Path(path).read_bytes())
         about = json.loads(content["header"])
-        return content["params"], RegalConfig(**about.pop("config")), about
+        return content["params"], config(**about.pop("config")), about
     except OSError as error:
         raise RegalError(f"{path}: {(error.strerror or str(error)).lower()}") from None
     except Exception as error:

@@ -1,9 +1,7 @@
 """The training loop: batches, steps, validation, logs, checkpoints; it resumes where it stopped."""
 
-import csv
 import functools
 import os
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,11 +16,10 @@ from regal_jax.errors import OptionError
 from regal_jax.policies.regal import RegalConfig, regal_search
 from regal_jax.training import checkpoints
 from regal_jax.training.examples import Bucket
+from regal_jax.training.metrics_log import MetricsLog
 from regal_jax.training.regal import Examples, TrainingConfig, TrainState, init_state, train_step
 
 METRICS = (
-    "step",
-    "seconds",
     "reward",
     "advantage_std",
     "baseline_error",
@@ -78,7 +75,7 @@ def train(
     state = jax.device_put(state, NamedSharding(mesh, P()))
     best = {"improvement": jnp.float32(-np.inf), "policy": state.params["policy"]}
     best = jax.device_put(best, NamedSharding(mesh, P()))
-    log = _Log(directory / "metrics.csv")
+    log = MetricsLog(directory / "metrics.csv", METRICS)
 
     def keep_better(state: TrainState, best: dict) -> tuple[jax.Array, dict]:
         """(improvement of these parameters on validation, the better of the two policies)."""
@@ -151,28 +148,6 @@ def _batch(buckets, config: TrainingConfig, step: int, mesh: Mesh) -> tuple[Buck
     rows = rng.integers(bucket.examples.num_graphs, size=config.batch_size)
     batch = bucket.examples.take(rows)
     return bucket, jax.device_put(batch, NamedSharding(mesh, P("graphs")))
-
-
-class _Log:
-    """metrics.csv: one row a step; rows after the resumed step are cut off."""
-
-    def __init__(self, path: Path):
-        self.path, self.begin = path, time.monotonic()
-
-    def start_at(self, step: int) -> None:
-        rows = []
-        if self.path.exists() and step:
-            with self.path.open(newline="") as file:
-                rows = [row for row in csv.DictReader(file) if int(row["step"] or 0) <= step]
-        with self.path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, METRICS)
-            writer.writeheader()
-            writer.writerows(rows)
-
-    def write(self, step: int, metrics: dict[str, float]) -> None:
-        seconds = round(time.monotonic() - self.begin, 3)
-        with self.path.open("a", newline="") as file:
-            csv.DictWriter(file, METRICS).writerow({"step": step, "seconds": seconds, **metrics})
 
 
 __all__ = ["TrainState", "train", "validate"]

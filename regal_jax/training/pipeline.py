@@ -67,7 +67,7 @@ def _initial_params(path: str | os.PathLike | None, regal: RegalConfig) -> Any:
     """Parameters of a policy file, which must have the same configuration; None without a file."""
     if path is None:
         return None
-    params, config, _ = checkpoints.load_policy(path)
+    params, config, _ = checkpoints.load_policy(path, RegalConfig)
     if config != regal:
         raise OptionError(f"{path} holds a policy of another configuration: {config}")
     return params

@@ -14,6 +14,7 @@ from regal_jax.environments.problem import PlacementProblem
 from regal_jax.graphs.batching import GraphShape
 from regal_jax.policies.beta_mutants import ActionSpace
 from regal_jax.policies.mutant_policy import mutant_policy
+from regal_jax.policies.regal import RegalConfig
 from regal_jax.training import checkpoints
 from regal_jax.training.examples import feature_search
 from tests.policies.cases import chain, inputs_of, random_graph, random_params
@@ -146,7 +147,7 @@ def test_gradients_are_finite_and_reach_every_parameter(encoder):
 @pytest.mark.parametrize("objective", ["peak_memory", "makespan"])
 def test_a_shipped_policy_has_the_parameters_of_its_configuration(objective):
     path = Path(regal_jax.__file__).parent / "pretrained" / f"regal_{objective}.policy"
-    params, config, _ = checkpoints.load_policy(path)
+    params, config, _ = checkpoints.load_policy(path, RegalConfig)
     problem = PlacementProblem.on(random_graph(0), Platform(2), objective)
     padded = problem.padded()
     inputs = feature_search(jax.random.key(0), padded, config, padded.operand(), 0)[0]

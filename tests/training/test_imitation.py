@@ -107,8 +107,8 @@ def test_the_head_start_counts_as_a_policy_of_step_0(tmp_path, monkeypatch):
         validate_every=1,
         imitation_steps=3,
     )
-    kept, _, about = load_policy(path)
-    begun, _, _ = load_policy(tmp_path / "imitation.policy")
+    kept, _, about = load_policy(path, RegalConfig)
+    begun, _, _ = load_policy(tmp_path / "imitation.policy", RegalConfig)
     jax.tree.map(np.testing.assert_array_equal, kept, begun)
     assert (about["steps"], about["validation_improvement"]) == (0, 1.0)
 

@@ -90,7 +90,7 @@ def test_a_finished_run_is_not_run_again(whole):
 
 def test_best_policy_is_the_one_of_best_validation(whole):
     directory, (params, improvement) = whole
-    saved, config, about = checkpoints.load_policy(directory / "best.policy")
+    saved, config, about = checkpoints.load_policy(directory / "best.policy", RegalConfig)
     assert config == REGAL
     chex.assert_trees_all_equal(saved, jax.device_get(params))
     found = rows(directory)
@@ -136,7 +136,7 @@ def test_policy_files_keep_parameters_and_configuration(tmp_path):
     params, config = new_policy()
     path = tmp_path / "p.policy"
     checkpoints.save_policy(path, params, config, about={"objective": "makespan", "steps": 7})
-    again, same, about = checkpoints.load_policy(path)
+    again, same, about = checkpoints.load_policy(path, RegalConfig)
     assert same == config
     assert about == {"objective": "makespan", "steps": 7}
     chex.assert_trees_all_equal(again, jax.device_get(params))
@@ -161,10 +161,10 @@ def test_damaged_policy_files_are_one_line(tmp_path, damage):
     checkpoints.save_policy(path, params, config, about={})
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(RegalError, match=r"p\.policy: not a policy file") as caught:
-        checkpoints.load_policy(path)
+        checkpoints.load_policy(path, RegalConfig)
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_policy_file(tmp_path):
     with pytest.raises(RegalError, match="no such file"):
-        checkpoints.load_policy(tmp_path / "none.policy")
+        checkpoints.load_policy(tmp_path / "none.policy", RegalConfig)

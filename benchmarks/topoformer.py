@@ -1,0 +1,66 @@
+"""Seconds of Topoformer's encoder and greedy decoder, and their ratio to approximate DP's.
+
+  python benchmarks/topoformer.py --nodes=500,1000,2000
+
+Layered graphs; the second call of each size, so without compilation. "growth" is the exponent of
+the seconds in the number of nodes.
+"""
+
+import time
+
+import jax
+import numpy as np
+from absl import app, flags
+
+from regal_jax import flags as config_flags
+from regal_jax.datasets.layered import layered_graph
+from regal_jax.methods import ordering
+from regal_jax.methods.base import Budget
+from regal_jax.policies.ordering import OrderingConfig, ordering_inputs, ordering_policy
+from regal_jax.reporting import tables
+from regal_jax.search import dynamic_programming
+
+_NODES = flags.DEFINE_list("nodes", ["500", "1000", "2000", "5000"], "Sizes.")
+_WIDTH = flags.DEFINE_integer("dp_width", 1000, "K of approximate DP; 0 leaves it out.")
+config_flags.define(OrderingConfig)
+
+
+def main(_) -> None:
+    config = config_flags.read(OrderingConfig, flags.FLAGS)
+    small = layered_graph(0, 20)
+    params = ordering_policy(config).init(jax.random.key(0), ordering_inputs(small, config))
+    lines, before = [], None
+    for nodes in map(int, _NODES.value):
+        graph = layered_graph(0, nodes)
+        encode = seconds(lambda graph=graph: ordering.op_priorities(params, config, graph))
+        priorities = ordering.op_priorities(params, config, graph)
+        budget = Budget(ordering.SAMPLES)
+        line = {"nodes": nodes, "encoder": f"{encode:.3f}"}
+        if before:
+            line["growth"] = f"{np.log(encode / before[1]) / np.log(nodes / before[0]):.2f}"
+        before = (nodes, encode)
+        for name, decode in ordering.DECODINGS.items():
+            took = seconds(lambda d=decode, g=graph, p=priorities, b=budget: d(g, p, b))
+            line[name] = f"{took:.4f}"
+        if _WIDTH.value:
+            took = seconds(
+                lambda g=graph: dynamic_programming.beam_search(g, width=_WIDTH.value), calls=1
+            )
+            line["encoder + greedy over approximate DP"] = (
+                f"{(encode + float(line['greedy'])) / took:.3g}"
+            )
+        lines.append(line)
+    print(tables.text_table(lines, list(lines[-1])))
+
+
+def seconds(run, calls: int = 2) -> float:
+    """Of the last call."""
+    for _ in range(calls):
+        begin = time.perf_counter()
+        run()
+        took = time.perf_counter() - begin
+    return took
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,39 @@
+"""Priorities in one pass or autoregressive decoding (table 4 of neural_topological_ordering).
+
+  python experiments/topoformer_decoders.py \
+    --flagfile=experiments/flags/smoke/topoformer_decoders.flags
+
+Trains each of --variants on the same layered graphs, in a folder of its own; --encoder and
+--decoder have no effect. Unlike in the paper, autoregressive policies aren't decoded by beam
+search, and there are as many samples at 1000 nodes as at 500. Results are rows of a CSV; an
+interrupted run resumes, in its training, too.
+"""
+
+from regal_jax import launch, ordering_study, study
+from regal_jax.reporting.ordering_tables import PAPER_TABLE_4
+
+VARIANTS = {
+    "gnn_ar": {"encoder": "topoformer_edges", "decoder": "ar"},
+    "topoformer_ar": {"encoder": "topoformer", "decoder": "ar"},
+    "topoformer_nar": {"encoder": "topoformer", "decoder": "nar"},
+}
+"""Rows of table 4; for the first see ``OrderingConfig``."""
+
+study.define_output("results/topoformer_decoders")
+ordering_study.define_layered(test_nodes=(500, 1000))
+ordering_study.define_comparison(methods=["approximate_dp"])
+ordering_study.define_variants(VARIANTS)
+ordering_study.define_training()
+
+
+def main(_) -> None:
+    output = study.output_dir()
+    ordering_study.reference()
+    runs = ordering_study.runs(ordering_study.train_variants(output, VARIANTS))
+    graphs = ordering_study.layered_tests()
+    rows = ordering_study.compare(graphs, runs, output)
+    ordering_study.report(rows, list(graphs), runs, PAPER_TABLE_4)
+
+
+if __name__ == "__main__":
+    launch.run(main)

@@ -1,0 +1,213 @@
+"""Methods that order the ops of one device for least peak memory: Topoformer and its baselines
+(neural_topological_ordering, section 5 and C.3)."""
+
+import functools
+import time
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+from regal_jax.environments.problem import PlacementProblem
+from regal_jax.errors import OptionError
+from regal_jax.graphs.batching import padded_size
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.precedence import op_pairs
+from regal_jax.methods import simple
+from regal_jax.methods.base import Budget, Found, best_schedule, check_evaluations
+from regal_jax.methods.learned import shipped_policy
+from regal_jax.policies.ordering import (
+    OrderingConfig,
+    OrderingInputs,
+    ordering_inputs,
+    ordering_policy,
+)
+from regal_jax.search import dynamic_programming, order_sampling, priority_rules
+from regal_jax.training import checkpoints
+
+SAMPLES = 16
+"""Orders sampled, and beam width, in the paper's experiments (section 5)."""
+BEAM_WIDTH = 100_000
+"""Of the approximate dynamic programme (C.3)."""
+RANDOM_ORDERS = 100
+"""Of the random baseline (section 5)."""
+DEPTH_FIRST_SECONDS = 60.0
+"""Of the depth-first dynamic programme without a time limit; the paper's has an hour."""
+
+Orders = Callable[[ComputationGraph, np.ndarray, Budget], list[np.ndarray]]
+
+
+def run_topoformer(problem: PlacementProblem, budget: Budget) -> Found:
+    """One pass of the encoder, then orders by ``budget.decoding`` (4.2): "greedy", the best of as
+    many samples as evaluations, or beam search of that width with state-collapsing."""
+    _check(problem, "topoformer")
+    check_evaluations(budget.evaluations)
+    path = budget.policy or shipped_policy(problem.objective, "topoformer")
+    params, config, _ = checkpoints.load_policy(path, OrderingConfig)
+    if config.decoder != "nar":
+        return _of_orders(problem, budget, _drawn(params, config, problem.graph, budget))
+    priorities = op_priorities(params, config, problem.graph)
+    return _of_orders(
+        problem, budget, DECODINGS[budget.decoding](problem.graph, priorities, budget)
+    )
+
+
+def run_approximate_dp(problem: PlacementProblem, budget: Budget) -> Found:
+    """The approximate dynamic programme (C.3); evaluations are the states kept at each step."""
+    _check(problem, "approximate_dp")
+    found = dynamic_programming.beam_search(
+        problem.graph, width=budget.evaluations, deadline=budget.deadline
+    )
+    return _of_result(problem, budget, found)
+
+
+def narrowly(problem: PlacementProblem, budget: Budget, found: Found) -> Found:
+    """A narrow approximate dynamic programme below a known cost, where it is for the problem.
+
+    As many states as ops count as one evaluation: so many steps of an order were looked at.
+    """
+    if problem.objective != "peak_memory" or problem.num_devices != 1:
+        return found
+    left = budget.evaluations - found.evaluations
+    beam = dynamic_programming.beam_search(
+        problem.graph,
+        width=max(1, min(NARROW_WIDTH, left // NARROW_PART)),
+        upper_bound=int(found.cost),
+        deadline=time.perf_counter() + budget.seconds_left / NARROW_PART,
+    )
+    spent = beam.states // max(problem.graph.num_ops, 1) + 1
+    if spent > left or beam.order is None or beam.peak >= found.cost:
+        return found._replace(evaluations=found.evaluations + min(spent, left))
+    better = _of_orders(problem, budget._replace(on_progress=_silent), [beam.order])
+    point = (found.evaluations + spent, better.cost)
+    budget.on_progress(*point)
+    return Found(better.chromosome, point[0], (*found.history, point))
+
+
+NARROW_WIDTH = 1000
+NARROW_PART = 10
+
+
+def run_dp(problem: PlacementProblem, budget: Budget) -> Found:
+    """The exact dynamic programme, below the best cheap order's peak; for small graphs."""
+    _check(problem, "dp")
+    start = simple.cheapest(problem, budget._replace(evaluations=SAMPLES))
+    found = dynamic_programming.beam_search(
+        problem.graph, width=None, deadline=budget.deadline, upper_bound=int(start.cost)
+    )
+    if found.order is None or found.peak >= start.cost:
+        return start._replace(lower_bound=start.cost if found.is_optimal else 0.0)
+    return _of_result(problem, budget, found)
+
+
+def run_depth_first_dp(problem: PlacementProblem, budget: Budget) -> Found:
+    """The depth-first dynamic programme (C.3), for a minute or until the time limit."""
+    _check(problem, "depth_first_dp")
+    deadline = min(budget.deadline, time.perf_counter() + DEPTH_FIRST_SECONDS)
+    found = dynamic_programming.depth_first_dp(problem.graph, seed=budget.seed, deadline=deadline)
+    return _of_result(problem, budget, found)
+
+
+def run_random_orders(problem: PlacementProblem, budget: Budget) -> Found:
+    """The best of as many random orders as evaluations."""
+    _check(problem, "random_orders")
+    found = dynamic_programming.best_of_random(
+        problem.graph, seed=budget.seed, orders=budget.evaluations
+    )
+    return _of_result(problem, budget, found)
+
+
+def op_priorities(params, config: OrderingConfig, graph: ComputationGraph) -> np.ndarray:
+    """float32[O]: a policy's priorities; graphs are padded so that few shapes are compiled."""
+    if graph.num_ops == 0:
+        return np.empty(0, np.float32)
+    return np.asarray(_priorities(params, _padded(graph, config), config))[: graph.num_ops]
+
+
+def greedy_orders(graph, priorities, budget: Budget) -> list[np.ndarray]:
+    """The order that always runs the schedulable op of highest priority."""
+    position = order_sampling.greedy_positions(order_sampling.op_successors(graph), priorities)
+    return [order_sampling.order_of(position)]
+
+
+def sampled_orders(graph, priorities, budget: Budget) -> list[np.ndarray]:
+    """As many orders as evaluations."""
+    rng = np.random.default_rng(budget.seed)
+    uniforms = rng.random((budget.evaluations, graph.num_ops))
+    successors = order_sampling.op_successors(graph)
+    positions = order_sampling.sampled_positions(successors, priorities, uniforms)
+    return [order_sampling.order_of(position) for position in positions]
+
+
+def beam_orders(graph, priorities, budget: Budget) -> list[np.ndarray]:
+    """The order of least peak memory in a beam as wide as the evaluations."""
+    found = dynamic_programming.beam_search(
+        graph, width=budget.evaluations, priorities=priorities, deadline=budget.deadline
+    )
+    return [np.asarray(found.order)]
+
+
+DECODINGS: dict[str, Orders] = {
+    "greedy": greedy_orders,
+    "sample": sampled_orders,
+    "beam": beam_orders,
+}
+
+
+@functools.partial(jax.jit, static_argnames="config")
+def _priorities(params, inputs, config: OrderingConfig):
+    return ordering_policy(config).priorities(params, inputs)
+
+
+@functools.partial(jax.jit, static_argnames="config")
+def _greedy(params, inputs, config: OrderingConfig):
+    return ordering_policy(config).greedy(params, inputs)
+
+
+@functools.partial(jax.jit, static_argnames=("config", "count"))
+def _samples(params, key, inputs, config: OrderingConfig, count: int):
+    return ordering_policy(config).sample(params, key, inputs, count)
+
+
+def _padded(graph: ComputationGraph, config: OrderingConfig) -> OrderingInputs:
+    pairs = 1 << max(len(op_pairs(graph)) - 1, 1).bit_length()
+    return ordering_inputs(graph, config, padded_size(graph.num_ops), pairs)
+
+
+def _drawn(params, config: OrderingConfig, graph, budget: Budget) -> list[np.ndarray]:
+    """Orders of a policy that gives no priorities: sampled, or the greedy one."""
+    if budget.decoding == "beam":
+        raise OptionError("an autoregressive policy is decoded by greedy or sample, not by beam")
+    if graph.num_ops == 0:
+        return [np.empty(0, np.int32)]
+    inputs, key = _padded(graph, config), jax.random.key(budget.seed)
+    if budget.decoding == "greedy":
+        positions = _greedy(params, inputs, config)[None]
+    else:
+        positions = _samples(params, key, inputs, config, budget.evaluations)
+    return [order_sampling.order_of(row[: graph.num_ops]) for row in np.asarray(positions)]
+
+
+def _of_result(problem, budget: Budget, result: dynamic_programming.BeamResult) -> Found:
+    found = _of_orders(problem, budget, [np.asarray(result.order)])
+    return found._replace(lower_bound=found.cost) if result.is_optimal else found
+
+
+def _of_orders(problem: PlacementProblem, budget: Budget, orders) -> Found:
+    alone = [priority_rules.single_device(problem.graph)]
+    schedules = [
+        schedule for order in orders for schedule in simple.on_placements(problem, order, alone)
+    ]
+    return best_schedule(problem, budget, schedules)
+
+
+def _silent(evaluations: int, cost: float) -> None:
+    """Reports no progress."""
+
+
+def _check(problem: PlacementProblem, name: str) -> None:
+    if problem.objective != "peak_memory" or problem.num_devices != 1:
+        raise OptionError(
+            f"{name} orders the ops of one device for peak memory: give --objective=peak_memory"
+            " and --num_devices=1"
+        )

@@ -15,10 +15,12 @@ from regal_jax import evaluation
 from regal_jax import flags as config_flags
 from regal_jax.datasets import corpora, zoo
 from regal_jax.datasets.layered import layered_graphs
+from regal_jax.environments.platform import Platform
+from regal_jax.environments.problem import PlacementProblem
 from regal_jax.errors import MissingDependencyError, OptionError
 from regal_jax.evaluation import Run
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods import Decoding
+from regal_jax.methods import Decoding, best_simple_schedule
 from regal_jax.methods.learned import shipped_policy
 from regal_jax.policies.ordering import OrderingConfig
 from regal_jax.reporting import ordering_plots, ordering_tables, paper_tables, progress
@@ -140,18 +142,27 @@ def real_tests(graphs: Sequence[ComputationGraph]) -> dict[str, list[Computation
 def train_real(
     folder: Path, training: Sequence[ComputationGraph], validation: Sequence[ComputationGraph]
 ) -> Path:
-    """A policy trained on real graphs, and on copies of them with other sizes (REGAL, A.1)."""
+    """A policy trained on real graphs whose best simple order isn't at its lower bound, and on
+    copies of them with other sizes (REGAL, A.1)."""
     config, below = config_flags.read(OrderingTraining, FLAGS), FLAGS.train_ops + 1
     pool = corpora.variants(
-        between(training, 2, below, FLAGS.train_graphs),
+        between(list(filter(_has_headroom, training)), 2, below, FLAGS.train_graphs),
         range(FLAGS.copies + 1),
         num_microbatches=1,
         max_ops=FLAGS.train_ops,
     )
     if not pool:
         raise OptionError(f"train_ops {FLAGS.train_ops}: no training graph is that small")
-    held_out = between(validation, 2, below, FLAGS.validation_graphs)
+    held_out = between(list(filter(_has_headroom, validation)), 2, below, FLAGS.validation_graphs)
     return _train(folder, in_turns(pool, config), held_out, None, dataset=FLAGS.dataset)
+
+
+def _has_headroom(graph: ComputationGraph) -> bool:
+    """Whether a policy could learn anything from a graph of at most --train_ops ops."""
+    if not 2 <= graph.num_ops <= FLAGS.train_ops:
+        return False
+    best = best_simple_schedule(graph, "peak_memory", Platform(1)).cost
+    return best > PlacementProblem(graph, 1, "peak_memory").lower_bound
 
 
 def between(

@@ -19,7 +19,11 @@ from tests.policies.cases import inputs_of, random_graph
 GRAPH = random_graph(4, 7)
 RULES = ["depth_first", "breadth_first", "random_order", "lpmf", "xla_list", "xla_dfs"]
 LIST_HEURISTICS = ["critical_path", "heft", "cpop", "etf", "hbmct"]
-FIXED = dict.fromkeys(RULES, 2) | dict.fromkeys([*LIST_HEURISTICS, "partition_dfs", "metis_dfs"], 1)
+ORDERING = ["topoformer", "dp", "approximate_dp", "depth_first_dp", "random_orders"]
+"""Methods for the memory of one device; see ``test_methods_ordering`` for more."""
+FIXED = dict.fromkeys(RULES, 2) | dict.fromkeys(
+    [*LIST_HEURISTICS, *ORDERING, "partition_dfs", "metis_dfs"], 1
+)
 """Evaluations of methods that don't search."""
 REGAL = RegalConfig(size=4, rounds=2, feature_evaluations=100)
 EVALUATIONS = 290
@@ -74,6 +78,10 @@ def test_schedules_are_valid_and_their_costs_exact(method, objective, num_device
         with pytest.raises(OptionError, match=f"{method} is for the objective makespan"):
             optimize(method=method, objective=objective, num_devices=num_devices)
         return
+    if method in ORDERING and (objective, num_devices) != ("peak_memory", 1):
+        with pytest.raises(OptionError, match=f"{method} orders the ops of one device"):
+            optimize(method=method, objective=objective, num_devices=num_devices)
+        return
     options = options_of(method, num_devices)
     reports = []
     schedule = optimize(
@@ -103,6 +111,8 @@ def check_history(schedule, reports):
     assert spent[-1] == schedule.evaluations
     if schedule.method == "cp_sat":
         assert schedule.evaluations <= 61
+    elif schedule.method == "dp":
+        assert schedule.evaluations <= 16
     elif schedule.method in FIXED:
         assert schedule.evaluations == FIXED[schedule.method]
     elif schedule.method in ("auto", "portfolio"):  # they end at the lower bound
@@ -119,7 +129,7 @@ def check_history(schedule, reports):
 def test_a_policy_for_other_devices_does_not_fit(policy):
     with pytest.raises(OptionError, match="is for 3 devices, not 2"):
         optimize(method="regal", policy=policy[3])
-    with pytest.raises(OptionError, match="auto reads no policy; regal, gas, idrs do"):
+    with pytest.raises(OptionError, match="auto reads no policy; regal, gas, idrs, topoformer do"):
         optimize(method="auto", policy=policy[2])
 
 
@@ -133,7 +143,7 @@ def test_a_policy_for_another_objective_does_not_fit(policy, tmp_path):
 def test_a_missing_policy_is_an_error(tmp_path):
     for method in methods.WITH_POLICY:
         with pytest.raises(RegalError, match="no such file"):
-            optimize(method=method, policy=tmp_path / "none.policy")
+            optimize(method=method, num_devices=1, policy=tmp_path / "none.policy")
 
 
 @pytest.mark.parametrize("objective", ["peak_memory", "makespan"])
@@ -265,7 +275,7 @@ DEGENERATE = {
 }
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in ORDERING])
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_degenerate_graphs(name, method, options_of):
     graph, peak, makespan = DEGENERATE[name]
@@ -275,6 +285,14 @@ def test_degenerate_graphs(name, method, options_of):
     assert max(schedule.peak_memory) == max(cost.peak_memory) == peak
     if method not in FIXED:  # these are optimal; a rule balances in its order
         assert schedule.cost == makespan
+
+
+@pytest.mark.parametrize("method", ORDERING)
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_graphs_on_one_device(name, method):
+    graph, peak, _ = DEGENERATE[name]
+    schedule = optimize(graph, method=method, num_devices=1)
+    assert schedule.cost == max(rj.evaluate(graph, schedule).peak_memory) == peak
 
 
 def test_traced_costs_of_a_graph_without_tensors_depend_on_the_chromosome():

@@ -80,7 +80,9 @@ def test_more_steps_are_trained_on(tmp_path, monkeypatch):
         training_sweep, "train_regal", lambda *_, config, **__: asked.append(config)
     )
     monkeypatch.setattr(
-        training_sweep.checkpoints, "load_policy", lambda _: ({}, REGAL, {training_sweep.METRIC: 1})
+        training_sweep.checkpoints,
+        "load_policy",
+        lambda *_: ({}, REGAL, {training_sweep.METRIC: 1}),
     )
     for config in (CONFIG, dataclasses.replace(CONFIG, steps=9), CONFIG):
         train_all(tmp_path, sweep([2], [1e-4], 1, config))

@@ -75,13 +75,16 @@ def narrowly(problem: PlacementProblem, budget: Budget, found: Found) -> Found:
         upper_bound=int(found.cost),
         deadline=time.perf_counter() + budget.seconds_left / NARROW_PART,
     )
-    spent = beam.states // max(problem.graph.num_ops, 1) + 1
-    if spent > left or beam.order is None or beam.peak >= found.cost:
-        return found._replace(evaluations=found.evaluations + min(spent, left))
-    better = _of_orders(problem, budget._replace(on_progress=_silent), [beam.order])
-    point = (found.evaluations + spent, better.cost)
+    spent = min(beam.states // max(problem.graph.num_ops, 1) + 1, left)
+    if spent == 0:
+        return found
+    chromosome, cost = found.chromosome, found.cost
+    if beam.order is not None and beam.peak < cost:
+        better = _of_orders(problem, budget._replace(on_progress=_silent), [beam.order])
+        chromosome, cost = better.chromosome, better.cost
+    point = (found.evaluations + spent, cost)
     budget.on_progress(*point)
-    return Found(better.chromosome, point[0], (*found.history, point))
+    return Found(chromosome, point[0], (*found.history, point))
 
 
 NARROW_WIDTH = 1000

@@ -22,12 +22,7 @@ ordering_study.define_training()
 
 
 def main(_) -> None:
-    output = study.output_dir()
-    ordering_study.reference()
-    runs = ordering_study.runs(ordering_study.train_variants(output, VARIANTS))
-    graphs = ordering_study.layered_tests()
-    rows = ordering_study.compare(graphs, runs, output)
-    ordering_study.report(rows, list(graphs), runs, PAPER_TABLE_3)
+    ordering_study.compare_variants(study.output_dir(), VARIANTS, PAPER_TABLE_3)
 
 
 if __name__ == "__main__":

@@ -170,10 +170,7 @@ def between(
 ) -> list[ComputationGraph]:
     """At most ``most`` of the graphs with low <= ops < below, evenly spaced by size."""
     fitting = [graph for graph in graphs if low <= graph.num_ops < below]
-    ranked = sorted(fitting, key=lambda graph: (graph.num_ops, graph.name))
-    if len(ranked) <= most:
-        return ranked
-    return [ranked[i] for i in np.linspace(0, len(ranked) - 1, most).round().astype(int)]
+    return corpora.evenly_by_size(fitting, most)
 
 
 def in_turns(pool: Sequence[ComputationGraph], config: OrderingTraining) -> EpochGraphs:
@@ -241,6 +238,15 @@ def compare(
                 on_progress=lambda done, total: update(done),
             )
     return rows
+
+
+def compare_variants(
+    folder: Path, known: Mapping[str, Mapping[str, str]], paper: PaperTable
+) -> None:
+    """Trains the policies of --variants and prints their table for every size of layered graphs."""
+    reference()
+    measured, graphs = runs(train_variants(folder, known)), layered_tests()
+    report(compare(graphs, measured, folder), list(graphs), measured, paper)
 
 
 def report(

@@ -8,9 +8,10 @@ import regal_jax as rj
 from regal_jax import methods
 from regal_jax.datasets.layered import layered_graph
 from regal_jax.errors import OptionError, RegalError
+from regal_jax.methods import ordering
 from regal_jax.policies.ordering import OrderingConfig, ordering_inputs, ordering_policy
 from regal_jax.search import dynamic_programming
-from regal_jax.training.checkpoints import save_policy
+from regal_jax.training.checkpoints import load_policy, save_policy
 from tests.policies.cases import chain, random_graph
 
 TINY = {"layers": 1, "size": 8, "heads": 1, "head_size": 4, "dimensions": 2}
@@ -51,9 +52,8 @@ def test_more_samples_are_no_worse(policy):
     assert many.cost <= few.cost
 
 
+@pytest.mark.parametrize("policy", ["guided"], indirect=True)
 def test_a_new_guided_policy_is_the_best_of_its_rules(policy):
-    if policy.stem != "guided":
-        pytest.skip("for guided policies")
     rules = [optimize(name).cost for name in ("depth_first", "breadth_first", "lpmf")]
     found = optimize("topoformer", policy=policy, decoding="greedy")
     assert found.cost <= min(rules)
@@ -134,12 +134,8 @@ def test_bad_options():
         optimize("topoformer", policy=path)
 
 
+@pytest.mark.parametrize("policy", ["nar", "guided"], indirect=True)
 def test_priorities_do_not_depend_on_padding(policy):
-    if policy.stem != "nar":
-        pytest.skip("for priorities")
-    from regal_jax.methods import ordering
-    from regal_jax.training.checkpoints import load_policy
-
     params, config, _ = load_policy(policy, OrderingConfig)
     exact = ordering_policy(config).priorities(params, ordering_inputs(GRAPH, config))
     padded = ordering.op_priorities(params, config, GRAPH)

@@ -51,7 +51,7 @@ def validation_graphs(
         for split in (1, 4)
         for graph in variants(found, [_UNSEEN_COPY], num_microbatches=split, max_ops=2 * max_ops)
     ]
-    return _evenly(graphs, max_graphs)
+    return evenly_by_size(graphs, max_graphs)
 
 
 def test_settings(
@@ -67,9 +67,9 @@ def test_settings(
     else:
         found = _real_graphs(dataset, "test")
         graphs = variants(
-            _evenly(found, max_graphs), [_UNSEEN_COPY], num_microbatches=1, max_ops=max_ops
+            evenly_by_size(found, max_graphs), [_UNSEEN_COPY], num_microbatches=1, max_ops=max_ops
         )
-    graphs = _evenly(graphs, max_graphs)
+    graphs = evenly_by_size(graphs, max_graphs)
     return {
         "as traced" if k == 1 else f"{k} microbatches": [
             split_in_microbatches(graph, k) for graph in graphs if k * graph.num_ops <= max_ops
@@ -130,7 +130,7 @@ def _family_by_family(graphs: Sequence[ComputationGraph], most: int) -> list[Com
     return [graph for *_, graph in sorted(ranked, key=lambda entry: entry[:2])[:most]]
 
 
-def _evenly(graphs: Sequence[ComputationGraph], most: int) -> list[ComputationGraph]:
+def evenly_by_size(graphs: Sequence[ComputationGraph], most: int) -> list[ComputationGraph]:
     """At most ``most`` graphs, evenly spaced by size."""
     ranked = sorted(graphs, key=lambda graph: (graph.num_ops, graph.name))
     if len(ranked) <= most:

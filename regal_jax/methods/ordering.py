@@ -33,6 +33,10 @@ RANDOM_ORDERS = 100
 """Of the random baseline (section 5)."""
 DEPTH_FIRST_SECONDS = 60.0
 """Of the depth-first dynamic programme without a time limit; the paper's has an hour."""
+NARROW_WIDTH = 1000
+"""The most states of the beam that ``auto`` begins with; fewer for small budgets."""
+NARROW_PART = 10
+"""The beam is no wider than the budget over this, and takes no more of the time left."""
 
 Orders = Callable[[ComputationGraph, np.ndarray, Budget], list[np.ndarray]]
 
@@ -85,10 +89,6 @@ def narrowly(problem: PlacementProblem, budget: Budget, found: Found) -> Found:
     point = (found.evaluations + spent, cost)
     budget.on_progress(*point)
     return Found(chromosome, point[0], (*found.history, point))
-
-
-NARROW_WIDTH = 1000
-NARROW_PART = 10
 
 
 def run_dp(problem: PlacementProblem, budget: Budget) -> Found:

@@ -126,18 +126,7 @@ def _by_priorities(config: OrderingConfig) -> OrderingPolicy:
         )
         return jax.vmap(one)(positions)
 
-    def sample(params, key, inputs: OrderingInputs, count: int):
-        priority = priorities(params, inputs)
-        one = lambda key: topological_sampler.sample_positions(  # noqa: E731
-            key, priority, inputs.relations
-        )
-        return jax.vmap(one)(jax.random.split(key, count))
-
-    def greedy(params, inputs: OrderingInputs):
-        priority = priorities(params, inputs)
-        unused = jax.random.key(0)
-        return topological_sampler.sample_positions(unused, priority, inputs.relations, greedy=True)
-
+    sample, greedy = _drawing(topological_sampler.sample_positions, priorities)
     return OrderingPolicy(init, priorities, log_prob, sample, greedy)
 
 
@@ -158,20 +147,24 @@ def _autoregressive(config: OrderingConfig) -> OrderingPolicy:
         ends = inputs.relations.senders, inputs.relations.receivers
         return autoregressive_order.log_prob(seen(params, inputs), positions, *ends)
 
+    sample, greedy = _drawing(autoregressive_order.sample_positions, seen)
+    return OrderingPolicy(init, priorities, log_prob, sample, greedy)
+
+
+def _drawing(
+    sample_positions: Callable[..., jax.Array], seen: Callable[..., Any]
+) -> tuple[Callable[..., jax.Array], Callable[..., jax.Array]]:
+    """(sample, greedy) of a policy: one pass of ``seen``, which all its orders share."""
+
     def sample(params, key, inputs: OrderingInputs, count: int):
-        projections = seen(params, inputs)
-        one = lambda key: autoregressive_order.sample_positions(  # noqa: E731
-            key, projections, inputs.relations
-        )
-        return jax.vmap(one)(jax.random.split(key, count))
+        found, keys = seen(params, inputs), jax.random.split(key, count)
+        return jax.vmap(sample_positions, (0, None, None))(keys, found, inputs.relations)
 
     def greedy(params, inputs: OrderingInputs):
         unused = jax.random.key(0)
-        return autoregressive_order.sample_positions(
-            unused, seen(params, inputs), inputs.relations, greedy=True
-        )
+        return sample_positions(unused, seen(params, inputs), inputs.relations, greedy=True)
 
-    return OrderingPolicy(init, priorities, log_prob, sample, greedy)
+    return sample, greedy
 
 
 def flip_signs(key: chex.PRNGKey, inputs: OrderingInputs, dimensions: int) -> OrderingInputs:

@@ -1,0 +1,168 @@
+"""Computation graphs on three machine types, of one-shot priority sampling.
+
+Jeon et al. 2023, "Neural DAG Scheduling via One-Shot Priority Sampling", appendix C.3: random
+graphs of three families, and real graphs under the same machine.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from regal_jax.datasets.layered import (
+    MIXTURE_DEVIATIONS,
+    MIXTURE_MEANS,
+    MIXTURE_WEIGHTS,
+    layered_graph,
+)
+from regal_jax.datasets.task_graphs import task_graph
+from regal_jax.errors import GraphError, OptionError
+from regal_jax.graphs import random_graphs
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.precedence import op_pairs
+from regal_jax.reporting.kind_groups import GROUPS, group_of
+
+CAPACITY = (1, 1, 4)
+"""Units of each machine type, lambda; ops are of type j with probability lambda(j) / 6 (eq. 18)."""
+
+EDGE_PROBABILITY = 0.05
+"""Erdos-Renyi, p."""
+
+COMMUNITIES, PROBABILITY_INSIDE, PROBABILITY_BETWEEN = 4, 0.3, 0.001
+"""Stochastic block model, k, p_in and p_out."""
+
+COUNTS: Mapping[str, int] = MappingProxyType({"train": 3000, "valid": 300, "test": 300})
+"""Graphs of each split; the paper has no validation graphs."""
+
+_SPLITS = tuple(COUNTS)
+
+
+def machine_graph(family: str, seed: int | Sequence[int], num_ops: int = 1000) -> ComputationGraph:
+    """One random graph; the same arguments give the same graph.
+
+    Durations are round(100 m) + 1, with m of each op from the mixture of four Gaussians, projected
+    on the non-negative numbers: max(m, 0). Demands are 1. C.3 gives the means and deviations of the
+    mixture but leaves its weights open; these are those of the paper that it takes the means from
+    (Gagrani et al. 2022, eq. 16: 0.3, 0.3, 0.3, 0.1).
+
+    Args:
+      family: "layered" (``datasets.layered``, default parameters); "erdos_renyi" and
+        "stochastic_block_model", made DAGs as REGAL does, along a random order of the ops (REGAL's
+        source and sink aren't added: they would take no time).
+      seed: an int or several, as of ``numpy.random.default_rng``.
+
+    Raises:
+      OptionError: for an unknown family, or too few ops for it.
+    """
+    if family not in FAMILIES:
+        raise OptionError(f"family {family!r} is none of {', '.join(FAMILIES)}")
+    least = COMMUNITIES if family == "stochastic_block_model" else 1
+    if num_ops < least:
+        raise OptionError(f"num_ops is {num_ops}: a graph of family {family} needs {least}")
+    edges = FAMILIES[family](seed, num_ops)
+    rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])  # apart from the edges'
+    label = seed if isinstance(seed, int | np.integer) else "-".join(map(str, seed))
+    share = np.array(CAPACITY) / sum(CAPACITY)
+    return task_graph(
+        edges,
+        _durations(rng, num_ops),
+        machine_type=rng.choice(len(CAPACITY), size=num_ops, p=share),
+        capacity=CAPACITY,
+        name=f"{family} {num_ops} {label}",
+        family=family,
+        source="synthetic",
+    )
+
+
+def machine_graphs(
+    family: str, split: str, num_ops: int = 1000, count: int | None = None
+) -> Iterator[ComputationGraph]:
+    """The graphs of a split, one after the other; splits have no random stream in common.
+
+    Args:
+      split: train, valid or test.
+      count: how many; None is as in the paper, 3,000 to train and 300 for each of the others. A
+        smaller count gives the first of them.
+
+    Raises:
+      OptionError: for an unknown family or split, or a negative count.
+    """
+    if family not in FAMILIES:
+        raise OptionError(f"family {family!r} is none of {', '.join(FAMILIES)}")
+    if split not in _SPLITS:
+        raise OptionError(f"split {split!r} is none of {', '.join(_SPLITS)}")
+    count = COUNTS[split] if count is None else count
+    if count < 0:
+        raise OptionError(f"count is {count}, less than 0")
+    place = _SPLITS.index(split)
+    return (machine_graph(family, (place, index), num_ops) for index in range(count))
+
+
+def zoo_machine_graph(graph: ComputationGraph) -> ComputationGraph:
+    """A real graph on the same three machine types, by ``machine_type_of`` each op's kind.
+
+    As on a chip with one matrix unit, one data mover and four vector units. Demands are 1; all
+    else, durations (us) and sizes included, stays. The paper's real graphs and their machine types
+    are not public: this is ours.
+
+    Raises:
+      GraphError: for a graph that doesn't tell the kinds of its ops.
+    """
+    if not graph.op_kinds:
+        raise GraphError("ops.kind", "is needed: an op's machine type goes by its kind")
+    type_of = {kind: machine_type_of(kind) for kind in set(graph.op_kinds)}
+    return graph.replace(
+        machine_type=np.array([type_of[kind] for kind in graph.op_kinds], np.int32),
+        demand=np.ones(graph.num_ops, np.int64),
+        capacity=np.array(CAPACITY, np.int64),
+    )
+
+
+def machine_type_of(kind: str) -> int:
+    """The machine type of a kind of op of any importer, by what ``kind_groups`` says that it does.
+
+    | type | units | group | kinds, for example |
+    |---|---|---|---|
+    | 0 | 1 | matrix, convolution | dot_general, conv_general_dilated, mm, Gemm, attention, LSTM |
+    | 1 | 1 | data movement | transpose, reshape, slice, gather, scatter, cat, pad, clone, cast |
+    | 2 | 4 | all others | elementwise, normalisation, reduction, pooling, fusion, random |
+    """
+    return _TYPE_OF_GROUP.get(GROUPS[group_of(kind)], 2)
+
+
+_TYPE_OF_GROUP: Mapping[str, int] = MappingProxyType({"matrix, convolution": 0, "data movement": 1})
+
+
+def _layered(seed: int | Sequence[int], num_ops: int) -> np.ndarray:
+    return op_pairs(layered_graph(seed, num_ops))
+
+
+def _erdos_renyi(seed: int | Sequence[int], num_ops: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    edges = random_graphs.erdos_renyi(rng, num_ops, EDGE_PROBABILITY)
+    return random_graphs.orient(rng, edges, num_ops)
+
+
+def _stochastic_block_model(seed: int | Sequence[int], num_ops: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    edges = random_graphs.stochastic_block_model(
+        rng, num_ops, COMMUNITIES, PROBABILITY_INSIDE, PROBABILITY_BETWEEN
+    )
+    return random_graphs.orient(rng, edges, num_ops)
+
+
+def _durations(rng: np.random.Generator, count: int) -> np.ndarray:
+    """float64[count]: whole numbers from 1 on (C.3)."""
+    component = rng.choice(len(MIXTURE_WEIGHTS), size=count, p=MIXTURE_WEIGHTS)
+    memory = rng.normal(MIXTURE_MEANS[component], MIXTURE_DEVIATIONS[component])
+    return np.rint(100 * np.maximum(memory, 0)) + 1
+
+
+FAMILIES: Mapping[str, Callable[[int | Sequence[int], int], np.ndarray]] = MappingProxyType(
+    {
+        "layered": _layered,
+        "erdos_renyi": _erdos_renyi,
+        "stochastic_block_model": _stochastic_block_model,
+    }
+)
+"""The edges, int[E, 2], of a seed and a number of ops, by the name of a family."""

@@ -4,9 +4,8 @@
     --flagfile=experiments/flags/smoke/topoformer_decoders.flags
 
 Trains each of --variants on the same layered graphs, in a folder of its own; --encoder and
---decoder have no effect. Unlike in the paper, autoregressive policies aren't decoded by beam
-search, and there are as many samples at 1000 nodes as at 500. Results are rows of a CSV; an
-interrupted run resumes, in its training, too.
+--decoder have no effect. Unlike in the paper, there are as many samples, and beams as wide, at 1000
+nodes as at 500. Results are rows of a CSV; an interrupted run resumes, in its training, too.
 """
 
 from regal_jax import launch, ordering_study, study

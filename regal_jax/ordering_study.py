@@ -83,6 +83,7 @@ def define_comparison(*, methods: Sequence[str]) -> None:
     flags.DEFINE_list("methods", list(methods), "What to run, approximate_dp among them.")
     flags.DEFINE_integer("test_samples", 16, "Orders sampled by a policy, and its beam width.")
     flags.DEFINE_integer("dp_width", 100_000, "K of approximate_dp.")
+    flags.DEFINE_integer("guided_width", 1000, "Width of the dynamic programme a policy guides.")
     flags.DEFINE_float("dp_seconds", 3600.0, "Time limit of depth_first_dp.")
     flags.DEFINE_integer("random_orders", 100, "Orders of random_orders.")
     flags.DEFINE_integer("search_evaluations", 1_000_000, "Budget of searches, such as auto.")
@@ -198,13 +199,13 @@ def policies(train: Callable[[], Path], *, shipped: str) -> dict[str, Path]:
 
 
 def runs(files: Mapping[str, Path]) -> list[Run]:
-    """The rows of a table: --methods, then each policy, greedily, by samples and by beam search
-    (autoregressive policies have no beam search)."""
+    """The rows of a table: --methods, then each policy, greedily, by samples, by beam search and
+    guiding a dynamic programme (which autoregressive policies can't)."""
     found = [_baseline(method) for method in FLAGS.methods if method != "topoformer"]
     for name, file in files.items():
         config = checkpoints.load_policy(file, OrderingConfig)[1]
-        found += _decoded(name, file, ("greedy", "sample"))
-        found += _decoded(name, file, ("beam",)) if config.decoder == "nar" else []
+        found += _decoded(name, file, ("greedy", "sample", "beam"))
+        found += _decoded(name, file, ("guided",)) if config.decoder == "nar" else []
     return found
 
 
@@ -299,7 +300,8 @@ def _baseline(method: str) -> Run:
 def _decoded(name: str, file: Path, decodings: Sequence[Decoding]) -> list[Run]:
     found = []
     for decoding in decodings:
-        count = 1 if decoding == "greedy" else FLAGS.test_samples
+        own = {"greedy": 1, "guided": FLAGS.guided_width}
+        count = own.get(decoding, FLAGS.test_samples)
         label = f"{name} {decoding}" + (f" {count}" if decoding != "greedy" else "")
         options = {"policy": file, "decoding": decoding}
         found.append(Run(label, "topoformer", count, options=options, warm_up=count))

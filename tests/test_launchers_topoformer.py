@@ -45,7 +45,8 @@ def test_topoformer_encoders_smoke(tmp_path):
 def test_topoformer_decoders_smoke(tmp_path):
     output = launch_smoke("topoformer_decoders", tmp_path)
     assert "gnn_ar sample 4" in output
-    assert "gnn_ar beam" not in output
+    assert "gnn_ar beam 4" in output
+    assert "gnn_ar guided" not in output
     assert "topoformer_nar beam 4" in output
     config = config_of(tmp_path / "gnn_ar" / "best.policy")
     assert (config.encoder, config.decoder) == ("topoformer_edges", "ar")

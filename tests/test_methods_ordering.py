@@ -1,5 +1,8 @@
 """Methods that order the ops of one device: their budgets, decodings, bounds and refusals."""
 
+import functools
+import math
+
 import jax
 import numpy as np
 import pytest
@@ -12,7 +15,10 @@ from regal_jax.methods import ordering
 from regal_jax.policies.ordering import OrderingConfig, ordering_inputs, ordering_policy
 from regal_jax.search import dynamic_programming
 from regal_jax.training.checkpoints import load_policy, save_policy
-from tests.policies.cases import chain, random_graph
+from tests.oracles import beam_search as oracle
+from tests.oracles.exhaustive_search import least_peak_memory
+from tests.oracles.schedule_cost import plain
+from tests.policies.cases import chain, random_graph, random_params
 
 TINY = {"layers": 1, "size": 8, "heads": 1, "head_size": 4, "dimensions": 2}
 GRAPH = layered_graph(0, 30)
@@ -32,10 +38,10 @@ def optimize(method, graph=GRAPH, **options):
     return rj.optimize(graph, num_devices=1, method=method, **options)
 
 
-@pytest.mark.parametrize("decoding", ["greedy", "sample", "beam"])
+@pytest.mark.parametrize("decoding", ["greedy", "sample", "beam", "guided"])
 def test_topoformer_decodes(policy, decoding):
-    if (policy.stem, decoding) == ("ar", "beam"):
-        with pytest.raises(OptionError, match="greedy or sample, not by beam"):
+    if (policy.stem, decoding) == ("ar", "guided"):
+        with pytest.raises(OptionError, match="greedy, sample or beam, not by guided"):
             optimize("topoformer", policy=policy, decoding=decoding)
         return
     found = optimize("topoformer", policy=policy, decoding=decoding, evaluations=5)
@@ -132,6 +138,69 @@ def test_bad_options():
     path = methods.learned.shipped_policy("peak_memory")
     with pytest.raises(RegalError, match=r"regal_peak_memory\.policy"):
         optimize("topoformer", policy=path)
+
+
+AUTOREGRESSIVE = OrderingConfig(encoder="mlp", decoder="ar", feature_set="extended", **TINY)
+
+
+@functools.cache
+def random_policy():
+    return random_params(
+        ordering_policy(AUTOREGRESSIVE).init,
+        jax.random.key(0),
+        ordering_inputs(GRAPH, AUTOREGRESSIVE),
+        scale=0.25,
+    )
+
+
+def stepwise_order(graph, width: int, inputs=None) -> list[int]:
+    budget = methods.Budget(width, 0, math.inf, decoding="beam")
+    inputs = inputs or ordering_inputs(graph, AUTOREGRESSIVE)
+    found = ordering.stepwise_order(random_policy(), AUTOREGRESSIVE, graph, inputs, budget)
+    return found.tolist()
+
+
+def scores_of(graph):
+    """The policy's own logits, for one partial order at a time."""
+    policy, none = ordering_policy(AUTOREGRESSIVE), graph.num_ops
+    seen = policy.seen(random_policy(), ordering_inputs(graph, AUTOREGRESSIVE))
+
+    def scores(ops, choices):
+        ready = np.isin(np.arange(none), choices)[None]
+        last, first = (np.array([op]) for op in ((ops[-1], ops[0]) if ops else (none, none)))
+        return np.asarray(policy.logits(seen, ready, last, first))[0, choices]
+
+    return scores
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_autoregressive_beam_of_one_is_the_greedy_order(seed):
+    graph = layered_graph(seed, 30)
+    inputs = ordering_inputs(graph, AUTOREGRESSIVE)
+    positions = jax.jit(ordering_policy(AUTOREGRESSIVE).greedy)(random_policy(), inputs)
+    assert stepwise_order(graph, 1) == np.argsort(positions).tolist()
+
+
+@pytest.mark.parametrize("width", [2, 6])
+@pytest.mark.parametrize("seed", range(2))
+def test_an_autoregressive_beam_is_the_plain_one(width, seed):
+    graph = random_graph(seed, 9)
+    expected, tied = oracle.beam_search(plain(graph), width, scores_of(graph))
+    assert not tied
+    assert stepwise_order(graph, width) == list(expected.ops)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_autoregressive_beam_of_all_sets_has_the_least_peak(seed):
+    graph = random_graph(seed, 6)
+    peak = dynamic_programming.order_peak(graph, np.array(stepwise_order(graph, 2**6)))
+    assert peak == least_peak_memory(plain(graph), 1)
+
+
+def test_an_autoregressive_beam_does_not_depend_on_padding():
+    for width in (1, 5):
+        bare = stepwise_order(GRAPH, width)
+        assert stepwise_order(GRAPH, width, ordering_inputs(GRAPH, AUTOREGRESSIVE, 37, 200)) == bare
 
 
 @pytest.mark.parametrize("policy", ["nar", "guided"], indirect=True)

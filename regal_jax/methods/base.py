@@ -16,7 +16,7 @@ OnProgress = Callable[[int, float], None]
 """Called with (evaluations so far, best cost so far)."""
 
 
-Decoding = Literal["greedy", "sample", "beam"]
+Decoding = Literal["greedy", "sample", "beam", "guided", "brkga"]
 
 
 class Budget(NamedTuple):
@@ -28,7 +28,7 @@ class Budget(NamedTuple):
       policy: file of a trained policy, or None for the shipped one.
       deadline: ``time.perf_counter()`` from which on no new work is begun, in seconds. Searches
         look at it every few generations, and return the best so far.
-      decoding: how a policy over orders is decoded.
+      decoding: how a policy over orders or priorities is decoded; None is its method's own way.
       on_progress: see OnProgress.
     """
 
@@ -36,7 +36,7 @@ class Budget(NamedTuple):
     seed: int = 0
     policy: str | Path | None = None
     deadline: float = float("inf")
-    decoding: Decoding = "beam"
+    decoding: Decoding | None = None
     on_progress: OnProgress = lambda evaluations, cost: None
 
     @property

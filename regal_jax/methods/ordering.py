@@ -22,7 +22,7 @@ from regal_jax.policies.ordering import (
     ordering_inputs,
     ordering_policy,
 )
-from regal_jax.search import dynamic_programming, order_sampling, priority_rules
+from regal_jax.search import dynamic_programming, order_sampling, priority_rules, stepwise_beam
 from regal_jax.training import checkpoints
 
 SAMPLES = 16
@@ -38,22 +38,27 @@ NARROW_WIDTH = 1000
 NARROW_PART = 10
 """The beam is no wider than the budget over this, and takes no more of the time left."""
 
+GUIDES = (1.0, 0.0, 3.0)
+"""Mean tensors that a standard deviation of priorities is worth, in the turns of guided search."""
+
 Orders = Callable[[ComputationGraph, np.ndarray, Budget], list[np.ndarray]]
 
 
 def run_topoformer(problem: PlacementProblem, budget: Budget) -> Found:
     """One pass of the encoder, then orders by ``budget.decoding`` (4.2): "greedy", the best of as
-    many samples as evaluations, or beam search of that width with state-collapsing."""
+    many samples as evaluations, beam search of that width with state-collapsing, or "guided"."""
     _check(problem, "topoformer")
     check_evaluations(budget.evaluations)
+    decoding = budget.decoding or "beam"
+    if decoding not in DECODINGS:
+        raise OptionError(f"topoformer is decoded by {', '.join(DECODINGS)}, not by {decoding}")
     path = budget.policy or shipped_policy(problem.objective, "topoformer")
     params, config, _ = checkpoints.load_policy(path, OrderingConfig)
     if config.decoder != "nar":
+        budget = budget._replace(decoding=decoding)
         return _of_orders(problem, budget, _drawn(params, config, problem.graph, budget))
     priorities = op_priorities(params, config, problem.graph)
-    return _of_orders(
-        problem, budget, DECODINGS[budget.decoding](problem.graph, priorities, budget)
-    )
+    return _of_orders(problem, budget, DECODINGS[decoding](problem.graph, priorities, budget))
 
 
 def run_approximate_dp(problem: PlacementProblem, budget: Budget) -> Found:
@@ -66,25 +71,29 @@ def run_approximate_dp(problem: PlacementProblem, budget: Budget) -> Found:
 
 
 def narrowly(problem: PlacementProblem, budget: Budget, found: Found) -> Found:
-    """A narrow approximate dynamic programme below a known cost, where it is for the problem.
+    """A narrow approximate dynamic programme below a known cost, and narrow searches that improve
+    on the best (``dynamic_programming.improve``), where they are for the problem.
 
     As many states as ops count as one evaluation: so many steps of an order were looked at.
     """
-    if problem.objective != "peak_memory" or problem.num_devices != 1:
-        return found
     left = budget.evaluations - found.evaluations
-    beam = dynamic_programming.beam_search(
-        problem.graph,
-        width=max(1, min(NARROW_WIDTH, left // NARROW_PART)),
-        upper_bound=int(found.cost),
-        deadline=time.perf_counter() + budget.seconds_left / NARROW_PART,
-    )
-    spent = min(beam.states // max(problem.graph.num_ops, 1) + 1, left)
-    if spent == 0:
+    if problem.objective != "peak_memory" or problem.num_devices != 1 or left < 1:
         return found
+    width = max(1, min(NARROW_WIDTH, left // NARROW_PART))
+    deadline = time.perf_counter() + budget.seconds_left / NARROW_PART
+    order, graph = problem.decode(found.chromosome).ops_in_order(), problem.graph
+    beam = dynamic_programming.beam_search(
+        graph, width=width, upper_bound=int(found.cost), deadline=deadline
+    )
+    if beam.order is not None and beam.peak < found.cost:
+        order = beam.order
+    best = dynamic_programming.improve(
+        graph, order, width=width, potentials=[None], deadline=deadline
+    )
+    spent = min((beam.states + best.states) // max(graph.num_ops, 1) + 1, left)
     chromosome, cost = found.chromosome, found.cost
-    if beam.order is not None and beam.peak < cost:
-        better = _of_orders(problem, budget._replace(on_progress=_silent), [beam.order])
+    if best.peak < cost:
+        better = _of_orders(problem, budget._replace(on_progress=_silent), [np.asarray(best.order)])
         chromosome, cost = better.chromosome, better.cost
     point = (found.evaluations + spent, cost)
     budget.on_progress(*point)
@@ -127,6 +136,28 @@ def op_priorities(params, config: OrderingConfig, graph: ComputationGraph) -> np
     return np.asarray(_priorities(params, _padded(graph, config), config))[: graph.num_ops]
 
 
+def stepwise_order(
+    params, config: OrderingConfig, graph, inputs: OrderingInputs, budget: Budget
+) -> np.ndarray:
+    """int32[O]: the order of a beam as wide as the evaluations, of a policy without priorities.
+
+    Two shapes are compiled: one state, as at first and after the deadline, and a full beam.
+    """
+    seen, slots = _seen(params, inputs, config), len(inputs.features)
+
+    def logits(ready, last, first):
+        count = len(ready)
+        more = (1 if count == 1 else budget.evaluations) - count
+        ready = np.pad(ready, ((0, more), (0, slots - graph.num_ops)))
+        last, first = np.pad(last, (0, more)), np.pad(first, (0, more))
+        found = _logits(seen, ready, last, first, config)
+        return np.asarray(found)[:count, : graph.num_ops]
+
+    width, deadline = budget.evaluations, budget.deadline
+    found = stepwise_beam.beam_search(graph, logits, width=width, deadline=deadline)
+    return np.asarray(found.order)
+
+
 def greedy_orders(graph, priorities, budget: Budget) -> list[np.ndarray]:
     """The order that always runs the schedulable op of highest priority."""
     position = order_sampling.greedy_positions(order_sampling.op_successors(graph), priorities)
@@ -150,10 +181,28 @@ def beam_orders(graph, priorities, budget: Budget) -> list[np.ndarray]:
     return [np.asarray(found.order)]
 
 
+def guided_orders(graph, priorities, budget: Budget) -> list[np.ndarray]:
+    """The order of a beam as wide as in the paper, improved by an approximate dynamic programme as
+    wide as the evaluations, that the policy guides (ours, ``dynamic_programming.improve``).
+
+    A set's potential falls with the priorities of the ops that have run: at equal use, it is better
+    to have run what should be early.
+    """
+    begin = beam_orders(graph, priorities, budget._replace(evaluations=SAMPLES))[0]
+    spread = max(float(np.std(priorities)), 1e-9)
+    bytes_early = (np.mean(priorities) - priorities) / spread * float(np.mean(graph.size))
+    potentials = [None if weight == 0 else weight * bytes_early for weight in GUIDES]
+    found = dynamic_programming.improve(
+        graph, begin, width=budget.evaluations, potentials=potentials, deadline=budget.deadline
+    )
+    return [np.asarray(found.order)]
+
+
 DECODINGS: dict[str, Orders] = {
     "greedy": greedy_orders,
     "sample": sampled_orders,
     "beam": beam_orders,
+    "guided": guided_orders,
 }
 
 
@@ -172,18 +221,32 @@ def _samples(params, key, inputs, config: OrderingConfig, count: int):
     return ordering_policy(config).sample(params, key, inputs, count)
 
 
+@functools.partial(jax.jit, static_argnames="config")
+def _seen(params, inputs, config: OrderingConfig):
+    return ordering_policy(config).seen(params, inputs)
+
+
+@functools.partial(jax.jit, static_argnames="config")
+def _logits(seen, ready, last, first, config: OrderingConfig):
+    return ordering_policy(config).logits(seen, ready, last, first)
+
+
 def _padded(graph: ComputationGraph, config: OrderingConfig) -> OrderingInputs:
     pairs = 1 << max(len(op_pairs(graph)) - 1, 1).bit_length()
     return ordering_inputs(graph, config, padded_size(graph.num_ops), pairs)
 
 
 def _drawn(params, config: OrderingConfig, graph, budget: Budget) -> list[np.ndarray]:
-    """Orders of a policy that gives no priorities: sampled, or the greedy one."""
-    if budget.decoding == "beam":
-        raise OptionError("an autoregressive policy is decoded by greedy or sample, not by beam")
+    """Orders of a policy that gives no priorities: sampled, the greedy one, or that of a beam."""
+    if budget.decoding == "guided":
+        raise OptionError(
+            "an autoregressive policy is decoded by greedy, sample or beam, not by guided"
+        )
     if graph.num_ops == 0:
         return [np.empty(0, np.int32)]
     inputs, key = _padded(graph, config), jax.random.key(budget.seed)
+    if budget.decoding == "beam":
+        return [stepwise_order(params, config, graph, inputs, budget)]
     if budget.decoding == "greedy":
         positions = _greedy(params, inputs, config)[None]
     else:

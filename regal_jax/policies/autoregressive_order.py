@@ -92,7 +92,7 @@ def logits(seen: Projections, ready: jax.Array, last: jax.Array, first: jax.Arra
     Args:
       seen: of the graph.
       ready: bool[O], the schedulable ops.
-      last, first: int32[], ops of the order so far; O if there are none.
+      last, first: int32[], ops of the order so far; O or -1 if there are none.
     """
     query = seen.graph + seen.last[last] + seen.first[first]
     scores = jnp.einsum("hk,ohk->ho", query, seen.key) / jnp.sqrt(float(query.shape[-1]))

@@ -67,6 +67,10 @@ class OrderingPolicy(NamedTuple):
       log_prob: (params, inputs, positions int32[S, O]) -> float32[S].
       sample: (params, key, inputs, count) -> positions int32[S, O]; padding gets O.
       greedy: (params, inputs) -> positions int32[O], the most likely op at each step.
+      seen: (params, inputs) -> what all steps of all orders share.
+      logits: (seen, ready bool[N, O], last int32[N], first int32[N]) -> float32[N, O], of the next
+        op after N partial orders, from the schedulable ops, the order's last op and its first one
+        (O or -1 if there are none); at most -1e30 for ops that aren't ready.
     """
 
     init: Callable[..., Any]
@@ -74,6 +78,8 @@ class OrderingPolicy(NamedTuple):
     log_prob: Callable[..., jax.Array]
     sample: Callable[..., jax.Array]
     greedy: Callable[..., jax.Array]
+    seen: Callable[..., Any]
+    logits: Callable[..., jax.Array]
 
 
 def ordering_inputs(
@@ -126,8 +132,11 @@ def _by_priorities(config: OrderingConfig) -> OrderingPolicy:
         )
         return jax.vmap(one)(positions)
 
+    def logits(priority, ready, last, first):
+        return jnp.where(ready, priority, -jnp.inf)
+
     sample, greedy = _drawing(topological_sampler.sample_positions, priorities)
-    return OrderingPolicy(init, priorities, log_prob, sample, greedy)
+    return OrderingPolicy(init, priorities, log_prob, sample, greedy, priorities, logits)
 
 
 def _autoregressive(config: OrderingConfig) -> OrderingPolicy:
@@ -147,8 +156,9 @@ def _autoregressive(config: OrderingConfig) -> OrderingPolicy:
         ends = inputs.relations.senders, inputs.relations.receivers
         return autoregressive_order.log_prob(seen(params, inputs), positions, *ends)
 
+    logits = jax.vmap(autoregressive_order.logits, (None, 0, 0, 0))
     sample, greedy = _drawing(autoregressive_order.sample_positions, seen)
-    return OrderingPolicy(init, priorities, log_prob, sample, greedy)
+    return OrderingPolicy(init, priorities, log_prob, sample, greedy, seen, logits)
 
 
 def _drawing(

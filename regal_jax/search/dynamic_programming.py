@@ -9,7 +9,7 @@ collapse to it. What a partial order can still lead to never has a lower peak th
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -47,6 +47,8 @@ def beam_search(
     priorities: np.ndarray | None = None,
     deadline: float = math.inf,
     upper_bound: int | None = None,
+    floor: int = 0,
+    potential: np.ndarray | None = None,
     forced_moves: bool = False,
     max_states: int = 5_000_000,
     num_threads: int | None = None,
@@ -76,6 +78,12 @@ def beam_search(
         priority, or by least peak, then least use (then the lowest op).
       upper_bound: bytes; orders with such a peak or a higher one are not looked for, which saves
         the most where ``width`` is None. Only a result completed at the deadline may be above.
+      floor: bytes; without priorities, lower peaks than this are as good as it. With a peak that is
+        known to be reachable as the floor and the upper bound, the memory in use alone decides
+        which sets are kept (ours; see ``improve``).
+      potential: float[O], bytes, rounded; without priorities, the sum over a set's ops counts as if
+        it were in use, where sets are compared (ours). Depends on the set alone, so that sets
+        still collapse.
       forced_moves: run an op at once that raises neither the peak nor the memory in use. No
         continuation is then better with any other op, so an exact search stays exact (and always
         does so, without priorities). The papers' searches don't.
@@ -89,11 +97,52 @@ def beam_search(
     if width is not None and width < 1:
         raise OptionError(f"width must be at least 1, or None for an exact search, got {width}")
     space = order_space(graph)
-    rule = _rule(space, priorities, upper_bound, forced=forced_moves or width is None)
+    rule = _rule(
+        space, priorities, upper_bound, floor, potential, forced=forced_moves or width is None
+    )
     threads = num_threads or _num_cores()
     with ThreadPoolExecutor(threads, thread_name_prefix="regal_jax") as executor:
         search = _Search(space, rule, width, max_states, deadline, threads, executor)
         return _search(search)
+
+
+def improve(
+    graph: ComputationGraph,
+    order: np.ndarray,
+    *,
+    width: int,
+    potentials: Sequence[np.ndarray | None],
+    deadline: float = math.inf,
+) -> BeamResult:
+    """Searches for orders of lower peak than a known one, again and again (ours).
+
+    Each ``beam_search`` keeps only sets whose peak is below the best known, and of these the ones
+    with the least memory in use, plus a potential; the given potentials take turns. It ends when
+    all of them, one after the other, have found nothing. The result is never above the known peak,
+    and is not proven optimal.
+
+    Args:
+      order: int[O], to begin from. Raises ScheduleError if it is none of the graph.
+      potentials: of the searches; None for memory in use alone.
+      width, deadline: of each search, and of them all.
+    """
+    peak, best, states = order_peak(graph, order), np.asarray(order, np.int32), 0
+    turn = failures = 0
+    while failures < len(potentials) and time.perf_counter() < deadline:
+        found = beam_search(
+            graph,
+            width=width,
+            floor=peak,
+            upper_bound=peak,
+            potential=potentials[turn % len(potentials)],
+            deadline=deadline,
+        )
+        states += found.states
+        failures += 1
+        if found.order is not None and found.peak < peak:
+            peak, best, failures = found.peak, found.order, 0
+        turn += 1
+    return BeamResult(best, peak, False, states)
 
 
 def depth_first_dp(
@@ -210,18 +259,36 @@ def _search(search: _Search) -> BeamResult:
     return BeamResult(_order(trace), peak, lowest_dropped >= peak, states)
 
 
-def _rule(space: OrderSpace, priorities, upper_bound: int | None, *, forced: bool) -> Rule:
+def _rule(
+    space: OrderSpace, priorities, upper_bound, floor: int, potential, *, forced: bool
+) -> Rule:
     num_ops = len(space.during)
     scored = priorities is not None
-    values = np.asarray(priorities if scored else np.zeros(num_ops), np.float64)
-    if values.shape != (num_ops,) or not np.all(np.isfinite(values)):
-        raise OptionError(f"priorities must be {num_ops} finite numbers, one for each op")
-    peak, use = (value.bit_length() for value in most_in_use(space))
-    use_bits = min(use, max(63 - peak, 0))
-    bound = _LARGEST if upper_bound is None else int(upper_bound)
+    values = _finite("priorities", priorities, num_ops)
+    whole = np.rint(_finite("potential", potential, num_ops))
+    peak, use = most_in_use(space)
+    offset = int(-np.minimum(whole, 0).sum())
+    use_bits = (use + offset + int(np.maximum(whole, 0).sum())).bit_length()
+    kept_bits = min(use_bits, max(63 - peak.bit_length(), 0))
     return Rule(
-        scored, forced and not scored, use_bits, use - use_bits, bound, np.ascontiguousarray(values)
+        scored=scored,
+        forced=forced and not scored,
+        use_bits=kept_bits,
+        use_shift=use_bits - kept_bits,
+        upper_bound=_LARGEST if upper_bound is None else int(upper_bound),
+        floor=int(floor),
+        offset=offset,
+        potential=np.ascontiguousarray(whole),
+        priorities=np.ascontiguousarray(values),
     )
+
+
+def _finite(name: str, values: np.ndarray | None, num_ops: int) -> np.ndarray:
+    """float64[O], zeros for None. Raises OptionError naming what isn't that."""
+    found = np.zeros(num_ops) if values is None else np.asarray(values, np.float64)
+    if found.shape != (num_ops,) or not np.all(np.isfinite(found)):
+        raise OptionError(f"{name} must be {num_ops} finite numbers, one for each op")
+    return found
 
 
 def _first_level(space: OrderSpace) -> Level:
@@ -263,6 +330,7 @@ def _best_children(search: _Search, level: Level, pool: Pool) -> _Children | Non
             if is_last or useful:
                 limit, seen = _limit(search, pool, count), count
             lowest_dropped = 0 if search.rule.scored else int(limit[0]) >> search.rule.use_bits
+            lowest_dropped = 0 if lowest_dropped <= search.rule.floor else lowest_dropped
     rows = np.empty((min(int(pool.length.sum()), width or _LARGEST), kernel.COLUMNS), np.int64)
     count = kernel.gather(pool, limit, _tie_column(search), rows)
     rows = rows[:count]

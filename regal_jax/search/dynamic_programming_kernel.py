@@ -41,7 +41,8 @@ class Level(NamedTuple):
     Attributes:
       done, ready: int64[N, W], bitsets of the ops that have run, and of those that can run next.
       hash: int64[N], of ``done``. use, peak: int64[N], bytes. choices: int64[N], ops in ``ready``.
-      cost: float64[N], minus the logarithm of the order's probability.
+      cost: float64[N], minus the logarithm of the order's probability; or the potential
+        of the ops that have run, if states aren't scored.
     """
 
     done: np.ndarray
@@ -58,8 +59,9 @@ class Rule(NamedTuple):
 
     Attributes:
       scored: whether by probability (of ``priorities``, float64[O]), rather than by least peak,
-        then least use. The peak is then ``key >> use_bits``, and the bits below are
-        ``use >> use_shift``.
+        then least use. The peak, but at least ``floor``, is then ``key >> use_bits``, and the bits
+        below are ``(use + potential of the ops that have run + offset) >> use_shift``.
+      potential: float64[O], whole numbers. offset: makes what is compared non-negative.
       forced: whether an op that costs nothing is a state's only child.
       upper_bound: bytes; children with such a peak or a higher one are left out.
     """
@@ -69,6 +71,9 @@ class Rule(NamedTuple):
     use_bits: int
     use_shift: int
     upper_bound: int
+    floor: int
+    offset: int
+    potential: np.ndarray
     priorities: np.ndarray
 
 
@@ -180,7 +185,8 @@ def expand(space, level, rule, limit, first, last, rows, at):
                 peak = max(level.peak[state], level.use[state] + space.during[op])
                 if peak >= rule.upper_bound:
                     continue
-                if not rule.scored and (peak << rule.use_bits) > limit[0]:
+                known = max(peak, rule.floor)
+                if not rule.scored and (known << rule.use_bits) > limit[0]:
                     continue
                 use = level.use[state] + space.growth[op] - _freed(space, level.done, state, op)
                 if rule.forced and peak == level.peak[state] and use <= level.use[state]:
@@ -189,7 +195,8 @@ def expand(space, level, rule, limit, first, last, rows, at):
                     step = log_total - rule.priorities[op]
                     key = _bits(max(level.cost[state] + step, 0.0))
                 else:
-                    key = (peak << rule.use_bits) | (use >> rule.use_shift)
+                    weighed = use + np.int64(level.cost[state] + rule.potential[op]) + rule.offset
+                    key = (known << rule.use_bits) | (weighed >> rule.use_shift)
                 child, origin = level.hash[state] ^ space.label[op], (state << 32) | op
                 tie = origin if rule.scored else child
                 if key < limit[0] or (key == limit[0] and tie <= limit[1]):
@@ -372,7 +379,9 @@ def build(space, level, rule, rows, ranked, first, last, following, parents, ops
         following.hash[i] = rows[row, HASH]
         following.use[i] = rows[row, USE]
         following.peak[i] = rows[row, PEAK]
-        following.cost[i] = _number(rows[row, KEY]) if rule.scored else 0.0
+        following.cost[i] = (
+            _number(rows[row, KEY]) if rule.scored else level.cost[parent] + rule.potential[op]
+        )
         for word in range(level.done.shape[1]):
             following.done[i, word] = level.done[parent, word]
             following.ready[i, word] = level.ready[parent, word]

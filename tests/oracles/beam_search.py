@@ -10,6 +10,9 @@ from typing import NamedTuple
 from tests.oracles.exhaustive_search import use_after, use_during
 from tests.oracles.schedule_cost import PlainGraph
 
+Scores = Callable[[tuple[int, ...], list[int]], Sequence[float]]
+"""(the ops so far, those that can run next) -> a number for each of the latter."""
+
 
 class Partial(NamedTuple):
     """A partial order: its ops, the peak so far [bytes], and minus its log-probability."""
@@ -20,7 +23,7 @@ class Partial(NamedTuple):
 
 
 def beam_search(
-    graph: PlainGraph, width: int, priorities: Sequence[float] | None
+    graph: PlainGraph, width: int, priorities: Sequence[float] | Scores | None
 ) -> tuple[Partial, bool]:
     """(the best complete order, whether a tie decided which states were kept)."""
     place = [0] * len(graph.ops)
@@ -62,7 +65,10 @@ def schedulable(graph: PlainGraph, ops: Sequence[int]) -> list[int]:
 
 def _children(graph: PlainGraph, state: Partial, priorities) -> list[Partial]:
     place, choices = [0] * len(graph.ops), schedulable(graph, state.ops)
-    values = [0.0 if priorities is None else float(priorities[op]) for op in choices]
+    if callable(priorities):
+        values = [float(value) for value in priorities(state.ops, choices)]
+    else:
+        values = [0.0 if priorities is None else float(priorities[op]) for op in choices]
     log_total = max(values) + math.log(math.fsum(math.exp(v - max(values)) for v in values))
     return [
         Partial(

@@ -16,6 +16,7 @@ from regal_jax.search.dynamic_programming import (
     beam_search,
     best_of_random,
     depth_first_dp,
+    improve,
     order_peak,
 )
 from tests.oracles import beam_search as oracle
@@ -334,3 +335,52 @@ def test_bad_counts():
         best_of_random(chain(2), orders=0)
     with pytest.raises(OptionError, match="max_states"):
         depth_first_dp(chain(2), deadline=0.0, max_states=0)
+
+
+@given(computation_graphs(max_ops=9), st.integers(1, 5), SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_improve_is_never_worse_and_valid(graph, width, seed):
+    start = np.asarray(priority_rules.ORDERS["program_order"](graph, 0))
+    found = improve(graph, start, width=width, potentials=[priorities_of(graph, seed), None])
+    assert found.peak == checked_peak(graph, found.order) <= order_peak(graph, start)
+    assert not found.is_optimal
+
+
+@given(computation_graphs(max_ops=7), SEEDS)
+@settings(max_examples=40, deadline=None)
+def test_improve_with_all_states_is_exact(graph, seed):
+    start = np.asarray(priority_rules.ORDERS["program_order"](graph, 0))
+    potential = 1e6 * priorities_of(graph, seed)
+    found = improve(graph, start, width=10**4, potentials=[potential])
+    assert found.peak == least_peak_memory(plain(graph), 1)
+
+
+@given(computation_graphs(max_ops=9), st.integers(1, 20), SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_a_floor_and_a_potential_never_make_a_false_claim(graph, width, seed):
+    best = beam_search(graph, width=None).peak
+    potential = 100 * priorities_of(graph, seed)
+    found = beam_search(graph, width=width, floor=best + seed % 3 * 50, potential=potential)
+    assert found.peak == checked_peak(graph, found.order) >= best
+    assert not found.is_optimal or found.peak == best
+
+
+def test_a_potential_says_which_sets_are_kept():
+    """Two chains of equal costs: a beam of one keeps to the chain whose ops have less potential."""
+    graph = ComputationGraph.create(
+        num_ops=4,
+        producer=[0, 1, 2, 3],
+        size=[10, 10, 10, 10],
+        consumers=[[1], [], [3], []],
+    )
+    for first in ([0, 1], [2, 3]):
+        potential = np.zeros(4)
+        potential[first] = -5.0
+        found = beam_search(graph, width=1, floor=100, potential=potential)
+        assert sorted(found.order[:2]) == first
+
+
+def test_a_potential_is_a_number_for_each_op():
+    graph = random_graph(5, 4)
+    with pytest.raises(OptionError, match="potential must be 5 finite numbers"):
+        beam_search(graph, width=3, potential=np.full(5, np.nan))

@@ -2,6 +2,7 @@
 
 import functools
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -47,10 +48,8 @@ def evaluate_batch(
         costs = (peak[part], makespan[part])
         evaluate_rows(graph, rows, layout, cost_model, scratch, costs, no_steps[part])
 
-    if num_threads is None:
-        work = len(genes) * (int(graph.counts[0]) + len(graph.consumer_ops))
-        num_threads = _num_threads() if work > _WORTH_A_THREAD else 1
-    _over_threads(run, len(genes), num_threads)
+    work = len(genes) * (int(graph.counts[0]) + len(graph.consumer_ops))
+    over_threads(run, len(genes), work, num_threads)
     return peak, makespan
 
 
@@ -97,7 +96,18 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_num_threads(), thread_name_prefix="regal_jax")
 
 
-def _over_threads(run, count: int, num_threads: int) -> None:
+def over_threads(
+    run: Callable[[int, int], None], count: int, work: int, num_threads: int | None = None
+) -> None:
+    """Calls ``run(first, last)`` on parts of 0..count, at once on all cores.
+
+    Args:
+      run: compiled work that holds no GIL and writes to its own part only.
+      work: ops and edges in all; little of it stays on this thread.
+      num_threads: instead of what ``work`` suggests.
+    """
+    if num_threads is None:
+        num_threads = _num_threads() if work > _WORTH_A_THREAD else 1
     parts = min(num_threads, count)
     if parts <= 1:
         run(0, count)

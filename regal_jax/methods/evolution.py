@@ -16,7 +16,7 @@ from regal_jax.errors import OptionError
 from regal_jax.methods.base import Budget, Found
 from regal_jax.policies import beta_mutants
 from regal_jax.policies.regal import RegalConfig
-from regal_jax.search import brkga, random_search
+from regal_jax.search import brkga, brkga_driver, random_search
 from regal_jax.search.brkga import BRKGAConfig
 
 
@@ -94,36 +94,30 @@ def evolve(
       config: population parameters. distribution: of mutants and the initial population.
       learned: goes with a distribution that has a policy.
       population: float32[population, genes], padded, to begin with instead of samples.
-      to_beat: a cost; the search ends after RACE generations if it hasn't reached it.
+      to_beat: a cost; see ``brkga_driver.run``.
 
     Raises:
       OptionError: if the budget is below the initial population.
     """
     config = config or BRKGAConfig()
-    brkga.check_config(config, budget.evaluations)
     padded = problem.padded()
     part = _Part.of(padded, distribution, config)
     operands = (padded.operand(), learned, config.elite_bias)
-    generations, remainder = brkga.split_budget(budget.evaluations, config)
-    init_key, evolve_key, last_key = jax.random.split(key, 3)
-    state, history = _init(init_key, operands, part, generations, population)
-    done, beaten = 0, False
-    while done < generations and not (beaten or budget.out_of_time):
-        raced = done == 0 and to_beat < float("inf")
-        last = min(done + (RACE if raced else _CHUNK), generations)
-        state, history = _advance(evolve_key, state, history, done, last, operands, part)
-        done = last
-        budget.on_progress(config.initial + done * config.newcomers, float(history[done]))
-        beaten = raced and float(history[done]) > to_beat
-    spent = config.initial + done * config.newcomers
-    history = history[: done + 1]
-    if done == generations and remainder and not beaten:
-        state = _finish(last_key, state, operands, part, remainder)
-        history = jnp.append(history, jnp.min(state.costs))
-        spent = budget.evaluations
-        budget.on_progress(spent, float(history[-1]))
-    points = brkga.history_evaluations(spent, config)
-    return found(problem, padded, state.best()[0], points, np.asarray(history))
+    parts = brkga_driver.Parts(
+        lambda key, generations: _init(key, operands, part, generations, population),
+        lambda *progress: _advance(*progress, operands, part),
+        lambda key, state, remainder: _finish(key, state, operands, part, remainder),
+    )
+    evolved = brkga_driver.run(
+        key,
+        parts,
+        config,
+        budget.evaluations,
+        out_of_time=lambda: budget.out_of_time,
+        on_progress=budget.on_progress,
+        to_beat=to_beat,
+    )
+    return found(problem, padded, *evolved)
 
 
 def sample(
@@ -168,10 +162,8 @@ def found(problem, padded, chromosome, spent: list[int], history: np.ndarray) ->
     return Found(own[0], spent[-1], tuple(zip(spent, history.tolist(), strict=True)))
 
 
-RACE = 4
-"""Generations of a learned search until it is compared: of BRKGA's, 460 evaluations."""
 _CHUNK = 20
-"""Generations, or batches, between two reports of progress."""
+"""Batches between two reports of progress."""
 _BATCH = 100
 
 

@@ -16,17 +16,13 @@ import numpy as np
 from regal_jax.environments import feasibility, lower_bounds
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Objective, Schedule, check_objective
-from regal_jax.errors import MissingDependencyError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.search import cp_sat_makespan as makespan
 from regal_jax.search import cp_sat_memory as memory
+from regal_jax.search import cp_sat_solver as solver
 
 MAX_OPS = 3000
 """Beyond so many ops no model is built."""
-MAX_CONSTRAINTS = 500_000
-"""Nor one with more constraints than this, by ``_num_constraints``: gigabytes of memory."""
-CONSTRAINTS_PER_SECOND = 20_000
-"""Nor one that would take longer to build than the limit, at this rate."""
 ROUNDING = 1e-6
 """Relatively so close to the bound, a makespan counts as optimal where times were rounded."""
 
@@ -104,8 +100,8 @@ def solve(
     """The best schedule CP-SAT finds within a time limit, and how good any schedule can be.
 
     Two runs that finish in time with one worker and one seed are the same. A graph too large to
-    model (``MAX_OPS``, ``MAX_CONSTRAINTS``, sums beyond int64, or no time to build the model) gives
-    the hint and the bound of ``lower_bounds``.
+    model (``MAX_OPS``, ``cp_sat_solver``'s limits, sums beyond int64) gives the hint and the bound
+    of ``lower_bounds``.
 
     Args:
       graph, platform, objective: what to schedule; schedules stay within the memory capacity.
@@ -121,46 +117,30 @@ def solve(
       ScheduleError: for a hint that is no valid schedule of the graph.
     """
     began = time.monotonic()
-    cp_model = _cp_model()
-    _check(objective, seconds, workers)
+    cp_model = solver.load()
+    check_objective(objective)
+    solver.check_limits(seconds, workers)
     best = _Best(graph, platform, objective, began, on_solution)
     if graph.num_ops == 0:
         hint = _nothing(graph, platform, objective)
     hint = None if hint is None else best.offer(hint)
     bound = lower_bounds.lower_bound(graph, objective, platform)
-    allowed = min(MAX_CONSTRAINTS, CONSTRAINTS_PER_SECOND * seconds)
-    parts = model_parts(graph, platform, objective, allowed)
+    parts = model_parts(graph, platform, objective, solver.most_constraints(seconds))
     if parts is None:
         return _solution(best, bound, exact=True)
     model = build_model(cp_model.CpModel(), graph, platform, parts, bound, best.schedule)
     if hint is not None:
         for variable, value in hint_values(graph, model, hint):
             model.program.add_hint(variable, value)
-    proven = run(
-        cp_model,
-        model,
+    proven = solver.minimise(
+        model.program,
         seconds=seconds - (time.monotonic() - began),
         seed=seed,
         workers=workers,
         on_found=lambda value: best.offer(_decode(graph, platform, model, value)),
     )
-    return _solution(best, max(bound, proven), exact=parts.time is None or parts.time.exact)
-
-
-def _cp_model():
-    try:
-        from ortools.sat.python import cp_model
-    except ImportError:
-        raise MissingDependencyError("ortools", "solvers") from None
-    return cp_model
-
-
-def _check(objective: str, seconds: float, workers: int) -> None:
-    check_objective(objective)
-    if not seconds >= 0:
-        raise OptionError(f"seconds must be at least 0, got {seconds}")
-    if workers < 1:
-        raise OptionError(f"workers must be at least 1, got {workers}")
+    exact = parts.time is None or parts.time.unit.exact
+    return _solution(best, max(bound, _in_bytes_or_us(parts, proven)), exact=exact)
 
 
 def _nothing(graph: ComputationGraph, platform: Platform, objective: Objective) -> Schedule:
@@ -315,49 +295,11 @@ def _peaks(program, room: list[int], cost) -> list[Any]:
     return peaks
 
 
-def run(
-    cp_model,
-    model: Model,
-    *,
-    seconds: float,
-    seed: int,
-    workers: int,
-    on_found: Callable[[Callable[[Any], int]], Any],
-) -> float:
-    """Solves a model; ``on_found`` gets each solution as a function from variables to values.
-
-    Returns the bound proven, in bytes or us: infinite if there is no solution, 0 if nothing is
-    known.
-    """
-    if seconds <= 0:
-        return 0.0
-
-    class Listener(cp_model.CpSolverSolutionCallback):
-        def on_solution_callback(self):
-            on_found(self.value)
-
-    solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = seconds
-    solver.parameters.random_seed = seed
-    solver.parameters.num_workers = workers
-    # Linear relaxations of these models are weak and slow: without them, more graphs are solved.
-    solver.parameters.linearization_level = 0
-    status = solver.solve(model.program, Listener())
-    if status == cp_model.INFEASIBLE:
-        return math.inf
-    bound = solver.best_objective_bound
-    if status == cp_model.MODEL_INVALID or not math.isfinite(bound):
-        return 0.0
-    return _in_bytes_or_us(model.parts, math.ceil(bound))
-
-
-def _in_bytes_or_us(parts: Parts, units: int) -> float:
+def _in_bytes_or_us(parts: Parts, units: float) -> float:
     if parts.memory and not parts.time:
         return float(units * parts.memory.unit)
     assert parts.time
-    # Sums of floating-point times differ from the exact ones by so much at most, relatively.
-    slack = 0.0 if parts.time.exact else len(parts.time.duration) * 2.0**-50
-    return math.ldexp(units, -parts.time.bits) * (1 - slack)
+    return parts.time.unit.bound(units, len(parts.time.duration))
 
 
 def _decode(

@@ -1,8 +1,6 @@
 """CP-SAT's view of time: an interval an op, no overlap on a device, delays between devices.
 
-Times are whole numbers of ``2**-bits`` us. Where durations and delays are such numbers for few
-enough bits (whole microseconds are), nothing is rounded. Elsewhere they are rounded down, so that
-the least makespan of the model is at most that of the graph: what CP-SAT proves holds.
+Times are whole numbers, rounded down where need be (``whole_times``).
 """
 
 from collections.abc import Sequence
@@ -14,25 +12,21 @@ from regal_jax.environments.platform import Platform
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.search.cp_sat_memory import Placement
-
-TIME_BITS = 36
-"""The longest schedule is less than ``2**TIME_BITS`` units, so that rounding loses little."""
+from regal_jax.search.whole_times import TimeUnit, time_unit
 
 
 class TimeParts(NamedTuple):
     """The times of a graph in units; P pairs (producer op, consumer op).
 
     Attributes:
-      bits: a unit is ``2**-bits`` us.
-      exact: whether nothing was rounded.
+      unit: what they are counted in.
       duration: int[O].
       pairs: int[P, 2].
       delay: int[P], between the ends of a pair on different devices.
       horizon: no op needs to end later, whatever the order and placement.
     """
 
-    bits: int
-    exact: bool
+    unit: TimeUnit
     duration: list[int]
     pairs: list[tuple[int, int]]
     delay: list[int]
@@ -45,14 +39,12 @@ def time_parts(graph: ComputationGraph, platform: Platform) -> TimeParts | None:
     wait = np.zeros(graph.num_ops)
     np.maximum.at(wait, pairs[:, 1], delay)
     most = float(np.sum(graph.duration) + np.sum(wait))
-    if not np.isfinite(most):
+    unit = time_unit(np.concatenate([graph.duration, delay]), most)
+    if unit is None:
         return None
-    times = np.concatenate([graph.duration, delay])
-    bits = _bits(times, TIME_BITS - int(np.frexp(most)[1]))
-    duration, waits = _units(graph.duration, bits), _units(wait, bits)
-    exact = bool(np.all(np.ldexp(times, bits) % 1 == 0))
+    duration, waits = unit.whole(graph.duration), unit.whole(wait)
     ends = [(int(one), int(other)) for one, other in pairs]
-    return TimeParts(bits, exact, duration, ends, _units(delay, bits), sum(duration) + sum(waits))
+    return TimeParts(unit, duration, ends, unit.whole(delay), sum(duration) + sum(waits))
 
 
 def add_time(model, parts: TimeParts, placement: Placement, makespan) -> list[Any]:
@@ -136,15 +128,3 @@ def _delays(graph: ComputationGraph, platform: Platform) -> tuple[np.ndarray, np
     each = platform.latency + graph.size[graph.edges[:, 1]].astype(float) * platform.per_byte
     np.maximum.at(delay, group.ravel(), each)
     return pairs, delay
-
-
-def _bits(times: np.ndarray, most: int) -> int:
-    """The fewest bits, 0 at least and ``most`` at most, that make all times whole numbers."""
-    for bits in range(most):
-        if np.all(np.ldexp(times, bits) % 1 == 0):
-            return bits
-    return most
-
-
-def _units(times: np.ndarray, bits: int) -> list[int]:
-    return [int(time) for time in np.floor(np.ldexp(times, bits)).tolist()]

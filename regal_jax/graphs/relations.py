@@ -25,6 +25,7 @@ class Relations:
       senders, receivers: int32[E], the distinct (producer, consumer) pairs; O for padding.
       reduced: bool[E], whether the pair is in the transitive reduction.
       real: bool[O], False for padding.
+      machine_type: int32[O], -1 for padding; None where no encoder looks at it.
     """
 
     code: chex.Array
@@ -32,12 +33,20 @@ class Relations:
     receivers: chex.Array
     reduced: chex.Array
     real: chex.Array
+    machine_type: chex.Array | None = None
 
 
 def relations(
-    graph: ComputationGraph, num_ops: int | None = None, num_edges: int | None = None
+    graph: ComputationGraph,
+    num_ops: int | None = None,
+    num_edges: int | None = None,
+    *,
+    machines: bool = False,
 ) -> Relations:
-    """The relations of a graph, padded if sizes are given. OptionError if it does not fit them."""
+    """The relations of a graph, padded if sizes are given; with ``machines``, ops' types, too.
+
+    OptionError if it does not fit the sizes.
+    """
     pairs = precedence.op_pairs(graph)
     num_ops, num_edges = num_ops or graph.num_ops, num_edges or len(pairs)
     if num_ops < graph.num_ops or num_edges < len(pairs):
@@ -48,12 +57,15 @@ def relations(
     ends[: len(pairs)] = pairs
     reduced = np.zeros(num_edges, bool)
     reduced[: len(pairs)] = _is_reduced(graph, pairs)
+    machine_type = np.full(num_ops, -1, np.int32)
+    machine_type[: graph.num_ops] = graph.machine_type
     return Relations(
         code=code,
         senders=ends[:, 0],
         receivers=ends[:, 1],
         reduced=reduced,
         real=np.arange(num_ops) < graph.num_ops,
+        machine_type=machine_type if machines else None,
     )
 
 

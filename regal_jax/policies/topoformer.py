@@ -12,10 +12,12 @@ import jax
 import jax.numpy as jnp
 
 from regal_jax.errors import OptionError
-from regal_jax.graphs.relations import AFTER, BEFORE, INCOMPARABLE, Relations
+from regal_jax.graphs.relations import AFTER, BEFORE, INCOMPARABLE, UNRELATED, Relations
 from regal_jax.policies import attention
 
-EncoderName = Literal["topoformer", "topoformer_edges", "transformer", "gat", "gat_both", "mlp"]
+EncoderName = Literal[
+    "topoformer", "topoformer_edges", "topoformer_machines", "transformer", "gat", "gat_both", "mlp"
+]
 
 SEVEN = (
     *("reduction", "redundant", "closure"),
@@ -27,11 +29,15 @@ the same backwards; and the pairs that no path joins."""
 RELATIONS: dict[EncoderName, tuple[str, ...]] = {
     "topoformer": SEVEN,
     "topoformer_edges": ("edges", "edges_back"),
+    "topoformer_machines": (*SEVEN, "same_machine"),
     "transformer": ("all",),
     "gat": ("edges",),
     "gat_both": ("edges", "edges_back"),
     "mlp": (),
 }
+"""What the encoders have heads for. "same_machine", ours, is for pairs of ops of one machine type
+that no path joins: those that compete for it, the disjunctive edges of a job shop (as in Zhang et
+al. 2020, "Learning to dispatch for job shop scheduling via deep reinforcement learning")."""
 _CODES = {"closure": BEFORE, "closure_back": AFTER, "incomparable": INCOMPARABLE}
 
 
@@ -139,6 +145,9 @@ def _attend(name: str, query, key, value, relations: Relations, config: EncoderC
     """float[O, H, V]: attention over one relation."""
     if name in _CODES:
         return attention.dense_attention(query, key, value, relations.code, _CODES[name])
+    if name == "same_machine":
+        code = _same_machine(relations)
+        return attention.dense_attention(query, key, value, code, INCOMPARABLE)
     if name == "all":
         code = relations.real[None, :] & jnp.ones_like(relations.real)[:, None]
         return attention.dense_attention(query, key, value, code.astype(jnp.uint8), None)
@@ -154,3 +163,11 @@ def _attend(name: str, query, key, value, relations: Relations, config: EncoderC
     score = attention.additive_scores if config.additive else attention.dot_scores
     scores = score(query, key, senders, receivers)
     return attention.edge_attention(scores, value, senders, receivers, used)
+
+
+def _same_machine(relations: Relations) -> jax.Array:
+    """uint8[O, O]: the codes of pairs of ops of one machine type, UNRELATED for the others."""
+    types = relations.machine_type
+    if types is None:
+        raise OptionError("this encoder needs relations with machine types")
+    return jnp.where(types[:, None] == types[None, :], relations.code, UNRELATED)

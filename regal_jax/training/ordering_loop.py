@@ -1,6 +1,5 @@
 """The training loop of policies over topological orders; it resumes where it stopped."""
 
-import concurrent.futures
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -19,10 +18,9 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.precedence import op_pairs
 from regal_jax.policies.ordering import OrderingConfig, ordering_inputs
 from regal_jax.search import dynamic_programming
-from regal_jax.training import checkpoints
 from regal_jax.training import topological_order as reinforce
-from regal_jax.training.metrics_log import MetricsLog
-from regal_jax.training.topological_order import OrderingExamples, OrderingState, OrderingTraining
+from regal_jax.training.run_folder import ahead, open_run
+from regal_jax.training.topological_order import OrderingExamples, OrderingTraining
 
 METRICS = ("cost", "advantage_std", "log_prob", "gradient_norm", "validation_cost")
 REFERENCE_ORDERS = 100
@@ -59,8 +57,6 @@ def train_ordering(
       on_step: called with (step, metrics) after each step.
     """
     _check(validation, config)
-    directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
     mesh = Mesh(np.array(jax.devices()), ("graphs",))
     if config.batch_size % mesh.size:
         raise OptionError(
@@ -75,15 +71,16 @@ def train_ordering(
         else reinforce.with_params(initial_params, config)
     )
     state = jax.device_put(state, NamedSharding(mesh, P()))
-    log = MetricsLog(directory / "metrics.csv", METRICS)
-    with checkpoints.checkpoint_manager(directory / "checkpoints") as manager:
-        state = checkpoints.restore_latest(manager, state)
-        log.start_at(int(state.step))
-        prepare = lambda epoch: _epoch(epoch_graphs, epoch, policy, config)  # noqa: E731
+    about = {**(about or {}), "system": "topoformer"}
+    with open_run(directory, METRICS) as folder:
+        state = folder.restored(state)
         first = int(state.step) // config.steps_per_epoch
         if first == 0:
-            state = _keep_better(state, held_out, policy, directory, about)[0]
-        for epoch, prepared in _ahead(prepare, range(first, config.epochs)):
+            cost = validation_cost(state.params, held_out, policy)
+            state = folder.keep_better(state, cost, policy, about)
+        epochs = range(first, config.epochs)
+        examples = (_epoch(epoch_graphs, epoch, policy, config) for epoch in epochs)
+        for epoch, prepared in zip(epochs, ahead(examples), strict=True):
             for index, batch in enumerate(prepared):
                 step = epoch * config.steps_per_epoch + index
                 batch = jax.device_put(batch, NamedSharding(mesh, P("graphs")))
@@ -92,13 +89,14 @@ def train_ordering(
                     key, state, batch, policy=policy, config=config
                 )
                 if index + 1 == len(prepared):
-                    state, cost = _keep_better(state, held_out, policy, directory, about)
+                    cost = validation_cost(state.params, held_out, policy)
+                    state = folder.keep_better(state, cost, policy, about)
                     metrics["validation_cost"] = jnp.float32(cost)
                 values = {name: float(value) for name, value in metrics.items()}
-                log.write(step + 1, values)
+                folder.log.write(step + 1, values)
                 on_step(step + 1, values)
-            checkpoints.save_checkpoint(manager, int(state.step), state)
-    return directory / "best.policy"
+            folder.save(state)
+        return folder.best_policy
 
 
 def batches(
@@ -126,28 +124,6 @@ def validation_cost(params: Any, held_out: Sequence[OrderingExamples], policy) -
     return float(np.mean(np.concatenate(found)))
 
 
-def _keep_better(
-    state: OrderingState, held_out, policy: OrderingConfig, directory: Path, about
-) -> tuple[OrderingState, float]:
-    """The state with the better of its two policies as the baseline, and the validation cost."""
-    cost = validation_cost(state.params, held_out, policy)
-    if cost >= float(state.best):
-        return state, cost
-    facts = {"system": "topoformer", "steps": int(state.step), "validation_cost": cost}
-    checkpoints.save_policy(
-        directory / "best.policy", state.params, policy, about={**(about or {}), **facts}
-    )
-    best = jax.device_put(jnp.float32(cost), state.best.sharding)
-    better = OrderingState(
-        params=state.params,
-        baseline=state.params,
-        best=best,
-        optimizer=state.optimizer,
-        step=state.step,
-    )
-    return better, cost
-
-
 def _epoch(epoch_graphs: EpochGraphs, epoch: int, policy, config) -> list[OrderingExamples]:
     """The batches of an epoch in random order, a function of (seed, epoch). Smaller ones are filled
     up with graphs that are in them already."""
@@ -163,16 +139,6 @@ def _epoch(epoch_graphs: EpochGraphs, epoch: int, policy, config) -> list[Orderi
 def _filled(batch: OrderingExamples, batch_size: int) -> OrderingExamples:
     rows = np.arange(batch_size) % len(batch.reference)
     return jax.tree.map(lambda leaf: leaf[rows], batch)
-
-
-def _ahead(prepare: Callable[[int], Any], numbers: Sequence[int]) -> Iterator[tuple[int, Any]]:
-    """(number, what is prepared for it), the next one in the background."""
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(prepare, numbers[0]) if numbers else None
-        for number in numbers:
-            prepared = waiting.result() if waiting else None
-            waiting = pool.submit(prepare, number + 1) if number + 1 in numbers else None
-            yield number, prepared
 
 
 def _roomy_shape(ops: int, members: Sequence[ComputationGraph]) -> tuple[GraphShape, int]:

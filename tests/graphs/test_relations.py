@@ -98,6 +98,12 @@ def test_padding_is_related_to_nothing(graph):
     assert not padded.reduced[num_edges:].any()
 
 
+def test_machine_types_are_there_where_asked_for():
+    graph = diamond().replace(machine_type=np.array([2, 0, 1, 0, 2], np.int32))
+    assert relations(graph).machine_type is None
+    assert relations(graph, 7, 9, machines=True).machine_type.tolist() == [2, 0, 1, 0, 2, -1, -1]
+
+
 def test_one_op_and_ops_without_edges():
     one = relations(graph_of(1, []))
     assert (one.code.tolist(), one.senders.shape, one.real.tolist()) == ([[0]], (0,), [True])

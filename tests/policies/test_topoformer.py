@@ -25,11 +25,14 @@ MIXED = dataclasses.replace(
     TINY, heads=0, heads_by_relation="reduction=2,redundant_back=1,closure=1,incomparable=1"
 )
 """One relation of each kind, to compile less."""
-ENCODERS = ("topoformer", "topoformer_edges", "transformer", "gat", "gat_both", "mlp")
+ENCODERS = (
+    *("topoformer", "topoformer_edges", "topoformer_machines"),
+    *("transformer", "gat", "gat_both", "mlp"),
+)
 
 
 def padded(graph: ComputationGraph):
-    return relations(graph, OPS, EDGES)
+    return relations(graph, OPS, EDGES, machines=True)
 
 
 def features_of(num_ops: int, seed: int = 0) -> np.ndarray:
@@ -86,6 +89,7 @@ def test_encoders_have_heads_for_their_relations():
     assert heads == {
         "topoformer": dict.fromkeys(SEVEN, 2),
         "topoformer_edges": {"edges": 2, "edges_back": 2},
+        "topoformer_machines": dict.fromkeys((*SEVEN, "same_machine"), 2),
         "transformer": {"all": 2},
         "gat": {"edges": 2},
         "gat_both": {"edges": 2, "edges_back": 2},
@@ -226,14 +230,32 @@ def test_each_relation_shows_its_graph(relation, seen):
     assert seen_by(graph, TINY, params) == [*seen, alone]
 
 
+def test_ops_of_one_machine_type_that_no_path_joins_see_each_other():
+    """Ops 0, 1, 3, 4 and 5 are of one type; 0 -> 1 and 0 -> 2 -> 3. Padding has no type."""
+    config = dataclasses.replace(
+        encoder_config("topoformer_machines"), heads=0, heads_by_relation="same_machine=2"
+    )
+    graph = graph_of(6, [(0, 1), (0, 2), (2, 3)])
+    graph = graph.replace(machine_type=np.array([1, 1, 0, 1, 1, 1], np.int32))
+    expected = [{0, 4, 5}, {1, 3, 4, 5}, {2}, {1, 3, 4, 5}, {0, 1, 3, 4, 5}, {0, 1, 3, 4, 5}]
+    assert seen_by(graph, config) == expected
+
+
+def test_heads_for_machines_need_machine_types():
+    config, features = encoder_config("topoformer_machines"), features_of(7)
+    with pytest.raises(OptionError, match="needs relations with machine types"):
+        Encoder(config).init(jax.random.key(0), features, relations(SHORTCUTS))
+
+
 @pytest.mark.parametrize("encoder", ENCODERS)
 @settings(max_examples=15)
-@given(graph=computation_graphs(OPS), seed=st.integers(0, 99))
+@given(graph=computation_graphs(OPS, machine_types=3), seed=st.integers(0, 99))
 def test_other_labels_give_the_same_numbers(encoder, graph, seed):
     config = encoder_config(encoder)
     num_ops, pairs = graph.num_ops, sorted(plain_pairs(graph))
     label = np.random.default_rng(seed).permutation(num_ops)
     other = graph_of(num_ops, [(label[before], label[after]) for before, after in pairs])
+    other = other.replace(machine_type=graph.machine_type[np.argsort(label)])
     features = features_of(num_ops, seed)
     moved = np.empty_like(features)
     moved[label] = features

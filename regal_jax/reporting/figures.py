@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from regal_jax.errors import MissingDependencyError, OptionError
 from regal_jax.graphs import files
 
@@ -73,6 +75,20 @@ def style_axes(axes: Any, *, grid: str = "y") -> None:
 def set_title(figure: Any, title: str) -> None:
     """A bold title at the left edge of a figure."""
     figure.suptitle(plain(title, 110), x=0.012, ha="left", size=11.5, weight="bold", color=INK)
+
+
+def draw_boxes(
+    axes: Any, start, finish, rows, color: str, *, outline: float, edge: str = "white"
+) -> Any:
+    """Boxes float64[N] from start to finish between two rows, as one artist."""
+    from matplotlib.collections import PolyCollection
+
+    low, high = rows
+    corners = np.stack([start, low, start, high, finish, high, finish, low], axis=1)
+    boxes = PolyCollection(
+        list(corners.reshape(-1, 4, 2)), facecolor=color, edgecolor=edge, linewidth=outline
+    )
+    return axes.add_collection(boxes)
 
 
 def add_legend(axes: Any, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> None:

@@ -17,7 +17,9 @@ from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting import figures
+from regal_jax.reporting.machine_plot import plot_machines
 from regal_jax.reporting.memory_plot import plot_memory
+from regal_jax.reporting.op_colors import by_kind
 from regal_jax.reporting.step_times import StepTimes, describe_steps, step_times
 from regal_jax.reporting.tables import BYTE_UNITS, TIME_UNITS, human_time_us, unit_of
 
@@ -28,9 +30,6 @@ __all__ = [
     "plot_improvement_histogram",
     "plot_memory",
 ]
-
-SHOWN_KINDS = 9
-OTHER = "other kinds"
 
 
 def plot_gantt(
@@ -44,8 +43,12 @@ def plot_gantt(
     """Draws which device runs which op when, by the makespan model, coloured by kind of op.
 
     Kinds are ordered by total time; those past the first nine are "other". Transfers that take time
-    are thin bars below their target device. Raises ScheduleError for an invalid schedule.
+    are thin bars below their target device. For schedules on machine types see ``plot_machines``;
+    they have no platform. Raises ScheduleError for an invalid schedule.
     """
+    if graph.capacity is not None and schedule.objective == "makespan":
+        plot_machines(graph, schedule, path, title=title)
+        return
     figures.check_suffix(path)
     times = step_times(graph, schedule, platform, clock="parallel")
     end = float(times.finish.max(initial=0.0))
@@ -176,15 +179,15 @@ def plot_evaluation_limits(
 def _draw_ops(axes: Any, graph: ComputationGraph, schedule: Schedule, times: StepTimes) -> dict:
     """Bars of the ops; returns a legend handle a kind."""
     steps = describe_steps(graph, schedule)
-    shown, kind_of_op = _shown_kinds(graph)
+    kinds = by_kind(graph)
     outline = 0.4 if graph.num_ops <= 400 else 0.0
     handles = {}
-    for kind, color in zip(shown, (*figures.SERIES[:SHOWN_KINDS], figures.GREY), strict=False):
-        mine = (steps.tensor < 0) & (kind_of_op[steps.op] == kind)
+    for kind, color in kinds.color.items():
+        mine = (steps.tensor < 0) & (kinds.label[steps.op] == kind)
         device = steps.target[mine].astype(float)
+        rows = (device - 0.4, device + 0.22)
         span = times.start[mine], times.finish[mine]
-        color = figures.GREY if kind == OTHER else color
-        handles[kind] = _draw_boxes(axes, *span, (device - 0.4, device + 0.22), color, outline)
+        handles[kind] = figures.draw_boxes(axes, *span, rows, color, outline=outline)
     return handles
 
 
@@ -197,31 +200,8 @@ def _draw_transfers(axes: Any, graph, schedule: Schedule, times: StepTimes) -> d
     device = steps.target[mine].astype(float)
     rows = (device + 0.27, device + 0.36)
     start, finish = times.start[mine], times.finish[mine]
-    return {"transfer": _draw_boxes(axes, start, finish, rows, figures.INK, 0.0)}
-
-
-def _draw_boxes(axes: Any, start, finish, rows, color: str, outline: float) -> Any:
-    """Boxes float64[N] from start to finish between two rows, as one artist."""
-    from matplotlib.collections import PolyCollection
-
-    low, high = rows
-    corners = np.stack([start, low, start, high, finish, high, finish, low], axis=1)
-    boxes = PolyCollection(
-        list(corners.reshape(-1, 4, 2)), facecolor=color, edgecolor="white", linewidth=outline
-    )
-    return axes.add_collection(boxes)
-
-
-def _shown_kinds(graph: ComputationGraph) -> tuple[list[str], np.ndarray]:
-    """(kinds to show, most total time first, and per op the one it is shown as)."""
-    kinds = np.array(graph.op_kinds or ["op"] * graph.num_ops, dtype=object)
-    total: dict[str, float] = {}
-    for kind, duration in zip(kinds.tolist(), graph.duration.tolist(), strict=True):
-        total[kind] = total.get(kind, 0.0) + duration
-    ranked = sorted(total, key=lambda kind: (-total[kind], kind))
-    shown = set(ranked[:SHOWN_KINDS])
-    shown_as = np.array([kind if kind in shown else OTHER for kind in kinds], dtype=object)
-    return [*ranked[:SHOWN_KINDS], *([OTHER] if len(ranked) > SHOWN_KINDS else [])], shown_as
+    boxes = figures.draw_boxes(axes, start, finish, rows, figures.INK, outline=0.0)
+    return {"transfer": boxes}
 
 
 def _cost_unit(largest: float, objective: Objective | None) -> tuple[str, float]:

@@ -1,12 +1,11 @@
 """A schedule as a Chrome trace (JSON), to open in https://ui.perfetto.dev.
 
 One process a device: its ops, the transfers that arrive, and a counter of the bytes in use; arrows
-lead from the op that makes a tensor over its transfer to the ops that read the copy. Times are in
-microseconds, whole nanoseconds; which clock they are on is described in ``step_times``.
+lead from the op that makes a tensor over its transfer to the ops that read the copy. Which clock
+times are on is described in ``step_times``. For schedules on machine types see ``machine_trace``.
 """
 
 import gzip
-import heapq
 import json
 import os
 from collections.abc import Iterator
@@ -20,6 +19,10 @@ from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs import files
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.reporting import chrome_trace
+from regal_jax.reporting.chrome_trace import Event
+from regal_jax.reporting.lanes import assign_lanes
+from regal_jax.reporting.machine_trace import machine_trace
 from regal_jax.reporting.step_times import (
     Clock,
     Steps,
@@ -29,12 +32,9 @@ from regal_jax.reporting.step_times import (
     step_times,
 )
 
-Event = dict[str, Any]
-
 COUNTER = "memory in use"
-OPS_THREAD = 1
-"""Thread of a device's ops; transfers take as many threads above as run side by side. Viewers keep
-process and thread 0 for the idle task, so device d is process d + 1."""
+OPS_THREAD = chrome_trace.FIRST_THREAD
+"""Thread of a device's ops; transfers take as many threads above as run side by side."""
 
 
 class _Trace(NamedTuple):
@@ -60,28 +60,22 @@ def trace_events(
     Args:
       graph: the graph the schedule belongs to.
       schedule: a valid schedule.
-      platform: latency and bandwidth of transfers; free by default.
+      platform: latency and bandwidth of transfers; free by default. Machine types have none.
       clock: see ``step_times``; "serial" by default for the objective peak_memory, "parallel" for
-        makespan.
+        makespan, and always on machine types.
 
     Raises:
       ScheduleError: for an invalid schedule, or a platform with another number of devices.
     """
+    if graph.capacity is not None and schedule.objective == "makespan":
+        return machine_trace(graph, schedule)
     times = step_times(graph, schedule, platform, clock=clock)
     steps = describe_steps(graph, schedule)
-    start, finish = (np.rint(column * 1000).astype(np.int64) for column in times)
+    start, finish = map(chrome_trace.nanoseconds, times)
     trace = _Trace(graph, schedule, steps, start, finish, _threads(steps, start, finish))
     events = [*_slices(trace), *_counters(trace, times), *_flows(trace)]
-    events.sort(key=lambda event: event["ts"])
-    return {
-        "traceEvents": [*_names(trace), *events],
-        "displayTimeUnit": "ms",
-        "otherData": {
-            "graph": graph.name,
-            "method": schedule.method,
-            "clock": clock or ("serial" if schedule.objective == "peak_memory" else "parallel"),
-        },
-    }
+    clock = clock or ("serial" if schedule.objective == "peak_memory" else "parallel")
+    return chrome_trace.document(graph, schedule, clock, _names(trace), events)
 
 
 def save_trace(
@@ -107,69 +101,40 @@ def save_trace(
 def _threads(steps: Steps, start: np.ndarray, finish: np.ndarray) -> np.ndarray:
     """int64[S]: the ops' thread, or for a transfer the lowest other one free on its device."""
     thread = np.full(len(start), OPS_THREAD)
-    free: dict[int, list[int]] = {}
-    busy: dict[int, list[tuple[int, int]]] = {}
-    for step in np.argsort(start, kind="stable").tolist():
-        if steps.tensor[step] < 0:
-            continue
-        device = int(steps.target[step])
-        idle, running = free.setdefault(device, []), busy.setdefault(device, [])
-        while running and running[0][0] <= start[step]:
-            heapq.heappush(idle, heapq.heappop(running)[1])
-        thread[step] = heapq.heappop(idle) if idle else OPS_THREAD + 1 + len(running)
-        heapq.heappush(running, (int(finish[step]), int(thread[step])))
+    for device in np.unique(steps.target[steps.tensor >= 0]):
+        mine = np.flatnonzero((steps.tensor >= 0) & (steps.target == device))
+        transfer, lane = assign_lanes(start[mine], finish[mine], np.ones_like(mine))
+        thread[mine[transfer]] = OPS_THREAD + 1 + lane
     return thread
 
 
 def _names(trace: _Trace) -> Iterator[Event]:
     """Metadata: processes and threads, in the order to show them."""
     for device in range(trace.schedule.num_devices):
-        yield _metadata(device, 0, "process_name", name=f"device {device}")
-        yield _metadata(device, 0, "process_sort_index", sort_index=device)
         here = (trace.steps.target == device) & (trace.steps.tensor >= 0)
-        for thread in sorted({OPS_THREAD, *trace.thread[here].tolist()}):
-            name = "ops" if thread == OPS_THREAD else "transfers"
-            yield _metadata(device, thread, "thread_name", name=name)
-            yield _metadata(device, thread, "thread_sort_index", sort_index=thread)
-
-
-def _metadata(device: int, thread: int, event: str, **args: Any) -> Event:
-    return {"ph": "M", "name": event, "pid": device + 1, "tid": thread, "ts": 0, "args": args}
+        transfers = [(thread, "transfers") for thread in np.unique(trace.thread[here]).tolist()]
+        threads = [(OPS_THREAD, "ops"), *transfers]
+        yield from chrome_trace.process(device, f"device {device}", threads)
 
 
 def _slices(trace: _Trace) -> Iterator[Event]:
     """One complete event a step."""
     for step in range(len(trace.start)):
+        start, finish = trace.start[step], trace.finish[step]
+        device, thread = int(trace.steps.target[step]), trace.thread[step]
         is_op = trace.steps.tensor[step] < 0
-        yield _at(trace, step, "X") | {
-            "dur": int(trace.finish[step] - trace.start[step]) / 1000,
-            **(_op_details if is_op else _transfer_details)(trace, step),
-        }
+        details = _op_details(trace, step) if is_op else _transfer_details(trace, step)
+        yield chrome_trace.lasting(start, finish, device, thread) | details
 
 
 def _at(trace: _Trace, step: int, phase: str) -> Event:
     """An event at the start of a step, on its thread."""
-    return {
-        "ph": phase,
-        "ts": int(trace.start[step]) / 1000,
-        "pid": int(trace.steps.target[step]) + 1,
-        "tid": int(trace.thread[step]),
-    }
+    device = int(trace.steps.target[step])
+    return chrome_trace.event_at(phase, trace.start[step], device, trace.thread[step])
 
 
 def _op_details(trace: _Trace, step: int) -> Event:
-    graph, op = trace.graph, int(trace.steps.op[step])
-    kind = graph.op_kinds[op] if graph.op_kinds else ""
-    args = {
-        "op": op,
-        "kind": kind,
-        "step": step,
-        "duration_us": float(graph.duration[op]),
-        "workspace_bytes": int(graph.workspace[op]),
-        "inputs": _tensors(graph, graph.inputs.row(op)),
-        "outputs": _tensors(graph, graph.outputs.row(op)),
-    }
-    return {"name": graph.op_label(op), "cat": kind or "op", "args": args}
+    return chrome_trace.op_details(trace.graph, int(trace.steps.op[step]), step=step)
 
 
 def _transfer_details(trace: _Trace, step: int) -> Event:
@@ -184,11 +149,6 @@ def _transfer_details(trace: _Trace, step: int) -> Event:
     return {"name": graph.tensor_label(tensor), "cat": "transfer", "args": args}
 
 
-def _tensors(graph: ComputationGraph, tensors: np.ndarray) -> list[dict[str, Any]]:
-    labels = ((graph.tensor_label(tensor), tensor) for tensor in tensors.tolist())
-    return [{"name": name, "bytes": int(graph.size[tensor])} for name, tensor in labels]
-
-
 def _counters(trace: _Trace, times: StepTimes) -> Iterator[Event]:
     """Bytes in use on each device where they change; the most within a nanosecond counts."""
     usage = feasibility.memory_timeline(trace.graph, trace.schedule).usage
@@ -200,13 +160,7 @@ def _counters(trace: _Trace, times: StepTimes) -> Iterator[Event]:
         for moment, used in zip(rows[:, device].tolist(), usage[:, device].tolist(), strict=True):
             most[int(moment)] = max(used, most.get(int(moment), 0))
         most.setdefault(int(trace.finish.max(initial=0)), usage[-1, device].item())
-        yield from _counter_events(device, most)
-
-
-def _counter_events(device: int, most: dict[int, int]) -> Iterator[Event]:
-    for moment, used in most.items():
-        event = {"ph": "C", "name": COUNTER, "pid": device + 1, "tid": 0, "ts": moment / 1000}
-        yield event | {"args": {"bytes": used}}
+        yield from chrome_trace.counter(device, COUNTER, "bytes", most)
 
 
 def _flows(trace: _Trace) -> Iterator[Event]:

@@ -8,7 +8,7 @@ import pytest
 
 from regal_jax.errors import MissingDependencyError, OptionError, RegalError, ScheduleError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.reporting import figures, memory_plot, plots
+from regal_jax.reporting import figures, memory_plot, op_colors, plots
 from tests.reporting.cases import (
     SLOW_LINKS,
     hand_graph,
@@ -98,10 +98,12 @@ def test_gantt(path, num_ops):
 
 
 def test_few_kinds_are_shown_and_the_rest_are_other():
-    shown, shown_as = plots._shown_kinds(chain(32))
-    assert shown == [f"kind{i}" for i in (0, 1, 10, 11, 12, 13, 14, 2, 3)] + [plots.OTHER]
-    assert shown_as[4] == plots.OTHER
-    assert shown_as[15] == "kind0"
+    kinds = op_colors.by_kind(chain(32))
+    shown = [f"kind{i}" for i in (0, 1, 10, 11, 12, 13, 14, 2, 3)]
+    assert list(kinds.color) == [*shown, op_colors.OTHER]
+    assert list(kinds.color.values()) == [*figures.SERIES[:9], figures.GREY]
+    assert kinds.label[4] == op_colors.OTHER
+    assert kinds.label[15] == "kind0"
 
 
 @pytest.mark.parametrize("objective", [None, "peak_memory", "makespan"])

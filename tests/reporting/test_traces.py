@@ -1,14 +1,18 @@
-"""Traces: valid events, exact memory counters, one op at a time on a device."""
+"""Traces: valid events, exact counters, one op at a time on a device or unit."""
 
 import gzip
 import json
 from collections import defaultdict
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from regal_jax.environments.machine_problem import MachineProblem
 from regal_jax.errors import RegalError, ScheduleError
 from regal_jax.reporting import traces
+from tests.environments.machine_cases import graph_of, machine_graphs
 from tests.reporting.cases import SLOW_LINKS, hand_graph, hand_schedule, scheduled_graphs
 
 
@@ -101,6 +105,74 @@ def check_events(events):
             assert event["dur"] >= 0
             assert event["ts"] >= end[thread] - 1e-6
             end[thread] = event["ts"] + event["dur"]
+
+
+def threads(trace, machine):
+    return [
+        event["args"]["name"]
+        for event in of_phase(trace, "M")
+        if event["name"] == "thread_name" and event["pid"] == machine + 1
+    ]
+
+
+def test_trace_on_machine_types_by_hand():
+    """Type 0 has two units; type 1 many; op 3 takes no units, op 4 no time."""
+    graph = graph_of(
+        [(0, 1)],
+        capacity=[2, 17],
+        machine_type=[0, 0, 1, 1, 0],
+        demand=[2, 1, 5, 0, 1],
+        duration=[2, 1, 3, 1, 0],
+    )
+    schedule = MachineProblem(graph).scheduled(np.array([0.0, 2, 0, 0, 0]))
+    trace = traces.trace_events(graph, schedule)
+    slices = {
+        (e["args"]["op"], e["pid"], e["tid"], e["ts"], e["dur"]) for e in of_phase(trace, "X")
+    }
+    expected = {(0, 1, 1, 0, 2), (0, 1, 2, 0, 2), (1, 1, 1, 2, 1), (4, 1, 3, 0, 0)}
+    assert slices == expected | {(2, 2, 1, 0, 3), (3, 2, 2, 0, 1)}
+    assert threads(trace, 0) == ["unit 0", "unit 1", "no units"]
+    assert threads(trace, 1) == ["ops", "no units"]
+    in_use = [
+        (event["pid"], event["ts"], event["args"]["units"])
+        for event in sorted(of_phase(trace, "C"), key=lambda event: event["pid"])
+    ]
+    assert in_use == [(1, 0, 2), (1, 2, 1), (1, 3, 0), (2, 0, 5), (2, 3, 0)]
+    assert trace["otherData"] == {"graph": "hand-made", "method": "", "clock": "parallel"}
+
+
+@settings(max_examples=80)
+@given(machine_graphs(), st.integers(0, 9), st.sampled_from([1, 20]))
+def test_any_trace_on_machine_types_is_sound(graph, seed, times):
+    graph = graph.replace(capacity=graph.capacity * times, demand=graph.demand * times)
+    problem = MachineProblem(graph)
+    schedule = problem.decode(np.random.default_rng(seed).random(problem.num_genes, np.float32))
+    trace = traces.trace_events(graph, schedule)
+    json.dumps(trace, allow_nan=False)
+    check_events(trace["traceEvents"])
+    lasts = schedule.start + graph.duration > schedule.start
+    by_unit = graph.capacity[graph.machine_type] <= 16
+    expected = np.where(by_unit & lasts, np.maximum(graph.demand, 1), 1)
+    shown = [event["args"]["op"] for event in of_phase(trace, "X")]
+    assert np.bincount(shown, minlength=graph.num_ops).tolist() == expected.tolist()
+    check_units_in_use(graph, schedule, trace)
+
+
+def check_units_in_use(graph, schedule, trace):
+    """The counter of each type says, from each of its times on, what the ops that run demand."""
+    start, finish = (
+        np.rint(times * 1000) for times in (schedule.start, schedule.start + graph.duration)
+    )
+    for machine in range(len(graph.capacity)):
+        counted = [event for event in of_phase(trace, "C") if event["pid"] == machine + 1]
+        assert counted[0]["ts"] == 0
+        moments = {round(event["ts"] * 1000): event["args"]["units"] for event in counted}
+        assert len(moments) == len(counted)
+        busy = (graph.machine_type == machine) & (graph.demand > 0)
+        assert set(start[busy & (finish > start)].tolist()) <= moments.keys()
+        for moment, units in moments.items():
+            runs = busy & (start <= moment) & (moment < finish)
+            assert units == graph.demand[runs].sum()
 
 
 def test_saved_plain_or_compressed(tmp_path):

@@ -2,6 +2,7 @@
 
 from regal_jax import datasets
 from regal_jax.api import evaluate, optimize
+from regal_jax.environments.machine_problem import MachineProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule, load_schedule, save_schedule
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ComputationGraph",
+    "MachineProblem",
     "PlacementProblem",
     "Platform",
     "RegalError",

@@ -4,8 +4,11 @@ import time
 from pathlib import Path
 from typing import get_args
 
-from regal_jax.environments import feasibility
+import numpy as np
+
+from regal_jax.environments import feasibility, machine_feasibility
 from regal_jax.environments.feasibility import Cost
+from regal_jax.environments.machine_problem import Generation, MachineProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective, Schedule
@@ -17,6 +20,8 @@ from regal_jax.methods import (
     Decoding,
     OnProgress,
     default_evaluations,
+    default_machine_evaluations,
+    find_machine_method,
     find_method,
 )
 
@@ -25,7 +30,7 @@ def optimize(
     graph: ComputationGraph,
     *,
     objective: Objective = "peak_memory",
-    num_devices: int = 2,
+    num_devices: int | None = None,
     method: str = "auto",
     evaluations: int | None = None,
     seed: int = 0,
@@ -34,29 +39,38 @@ def optimize(
     per_byte: float = 0.0,
     policy: str | Path | None = None,
     time_limit: float | None = None,
-    decoding: Decoding = "beam",
+    decoding: Decoding | None = None,
+    generation: Generation | None = None,
     on_progress: OnProgress | None = None,
 ) -> Schedule:
     """Searches for a schedule of low cost.
 
+    A graph with ``capacity`` is scheduled on its machine types if the objective is the makespan
+    (``MachineProblem``), all other problems place ops on identical devices (``PlacementProblem``).
+
     Args:
       graph: the graph.
       objective: "peak_memory" (bytes of the fullest device) or "makespan" (us).
-      num_devices: D.
-      method: a name of ``regal_jax.methods.METHODS``. "auto" (the same as
-        "portfolio") improves on the best of the cheap orders and placements, so it is never worse
-        than these; "regal", "brkga" and the other published ones begin from nothing.
+      num_devices: D, 2 unless given. For graphs with capacity the number of machine types.
+      method: a name of ``regal_jax.methods.METHODS`` or, for machine types, of
+        ``MACHINE_METHODS``. "auto" (the same as "portfolio") improves on the best of the cheap
+        orders and placements, or rules, so it is never worse than these;
+        "regal", "brkga" and the other published ones begin from nothing.
       evaluations: budget, in calls of the cost on one chromosome, or on one move from a schedule;
-        None is ``methods.default_evaluations``: 5000 but for "auto" and "portfolio".
+        None is ``methods.default_evaluations``: 5000 but for "auto" and "portfolio"; or
+        ``methods.default_machine_evaluations``.
       seed: same seed, same schedule (on the same platform).
       memory_capacity: bytes per device; schedules within it always beat others.
       latency, per_byte: us, of a tensor that crosses devices.
-      policy: file of a trained policy, instead of the shipped one; for "regal", "idrs", "gas"
-        and "topoformer".
+      policy: file of a trained policy, instead of the shipped one, for ``methods.WITH_POLICY``.
       time_limit: seconds after which a search ends with the best so far; it is looked at every few
         generations. With a limit the result depends on the machine's speed.
       decoding: of "topoformer": "greedy" (one order), "sample" (the best of as many as
-        evaluations), or "beam" search of that width.
+        evaluations), "beam" search of that width, or "guided": from the beam of 16 on, dynamic
+        programmes of that width below the best peak, in which the policy breaks ties. Of
+        "one_shot": "greedy", "sample", or "brkga", that begins with samples.
+      generation: how priorities become a schedule on machine types, see ``MachineProblem``;
+        "parallel" unless given. ("auto", "justification" and "cp_sat" have their own.)
       on_progress: called with (evaluations so far, best cost so far) now and then.
 
     Returns:
@@ -65,39 +79,73 @@ def optimize(
     Raises:
       OptionError: for an option out of range, or a method that does not fit.
     """
-    problem = PlacementProblem(
-        graph,
-        num_devices,
-        objective,
-        memory_capacity=memory_capacity,
-        latency=latency,
-        per_byte=per_byte,
-    )
-    run = find_method(method)
     if not isinstance(seed, int) or seed < 0:
         raise OptionError(f"seed must be an integer >= 0, got {seed!r}")
     if time_limit is not None and not time_limit > 0:
         raise OptionError(f"time_limit must be a positive number of seconds, got {time_limit}")
-    begin = time.perf_counter()
-    deadline = float("inf") if time_limit is None else begin + time_limit
     if policy is not None and method not in WITH_POLICY:
         raise OptionError(f"{method} reads no policy; {', '.join(WITH_POLICY)} do")
-    if evaluations is None:
-        timed = time_limit is not None
-        evaluations = default_evaluations(method, graph.num_ops, timed=timed)
-    if decoding not in get_args(Decoding):
+    if decoding is not None and decoding not in get_args(Decoding):
         raise OptionError(f"decoding must be one of {', '.join(get_args(Decoding))}: {decoding!r}")
+    begin = time.perf_counter()
+    on_machines = has_machines(graph, objective)
+    if evaluations is None:
+        budgets = default_machine_evaluations if on_machines else default_evaluations
+        timed = time_limit is not None
+        evaluations = budgets(method, graph.num_ops, decoding, timed=timed)
+    deadline = float("inf") if time_limit is None else begin + time_limit
     budget = Budget(evaluations, seed, policy, deadline, decoding)
     if on_progress is not None:
         budget = budget._replace(on_progress=on_progress)
-    found = run(problem, budget)
-    schedule = problem.decode(found.chromosome)
-    return schedule.replace(
+    if on_machines:
+        platform = (memory_capacity, latency, per_byte)
+        schedule = _on_machines(graph, method, budget, num_devices, platform, generation)
+    else:
+        if generation is not None:
+            raise OptionError("generation is for graphs with machine types (a capacity)")
+        problem = PlacementProblem(
+            graph,
+            2 if num_devices is None else num_devices,
+            objective,
+            memory_capacity=memory_capacity,
+            latency=latency,
+            per_byte=per_byte,
+        )
+        schedule = _on_devices(problem, method, budget)
+    return schedule.replace(method=method, seed=seed, seconds=round(time.perf_counter() - begin, 6))
+
+
+def has_machines(graph: ComputationGraph, objective: Objective) -> bool:
+    """Whether a graph is scheduled on its machine types, rather than on identical devices."""
+    return graph.capacity is not None and objective == "makespan"
+
+
+def _on_devices(problem: PlacementProblem, method: str, budget: Budget) -> Schedule:
+    found = find_method(method)(problem, budget)
+    return problem.decode(found.chromosome).replace(
         lower_bound=max(problem.lower_bound, found.lower_bound),
-        method=method,
         evaluations=found.evaluations,
-        seed=seed,
-        seconds=round(time.perf_counter() - begin, 6),
+        history=found.history,
+    )
+
+
+def _on_machines(
+    graph: ComputationGraph, method: str, budget: Budget, num_devices, platform, generation
+) -> Schedule:
+    run = find_machine_method(method)
+    problem = MachineProblem(graph, generation=generation or "parallel")
+    if num_devices is not None and num_devices != problem.num_types:
+        raise OptionError(
+            f"num_devices is {num_devices}, but the graph has {problem.num_types} machine types"
+        )
+    if platform != (None, 0.0, 0.0):
+        raise OptionError(
+            "memory_capacity, latency and per_byte don't apply to graphs with machine types"
+        )
+    found = run(problem, budget)
+    return problem.scheduled(found.start).replace(
+        lower_bound=max(problem.lower_bound, found.lower_bound),
+        evaluations=found.evaluations,
         history=found.history,
     )
 
@@ -112,7 +160,14 @@ def evaluate(
 ) -> Cost:
     """Validates a schedule and computes its exact cost; see ``feasibility.evaluate``.
 
+    On machine types (``has_machines``) only start times count: see
+    ``machine_feasibility.evaluate_machines``; there is no memory.
+
     Raises ScheduleError for an invalid schedule, or one beyond the memory capacity.
     """
+    if has_machines(graph, schedule.objective):
+        makespan = machine_feasibility.evaluate_machines(graph, schedule)
+        assert schedule.start is not None
+        return Cost(np.empty(0, np.int64), makespan, schedule.start)
     platform = Platform(schedule.num_devices, memory_capacity, latency, per_byte)
     return feasibility.evaluate(graph, schedule, platform)

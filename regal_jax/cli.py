@@ -8,7 +8,9 @@ from typing import get_args
 import numpy as np
 
 from regal_jax import api, compilation_cache, methods
+from regal_jax.datasets import job_shop, project_scheduling, tpch
 from regal_jax.environments import feasibility, lower_bounds
+from regal_jax.environments.machine_problem import Generation, MachineProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Objective, Schedule, load_schedule, save_schedule
 from regal_jax.errors import InfeasibleError, OptionError, RegalError
@@ -17,6 +19,11 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.importers.any_file import import_graph
 from regal_jax.reporting import figures, progress, tables
 
+READERS = {
+    "any": import_graph,
+    "job_shop": job_shop.read_job_shop,
+    "psplib": project_scheduling.read_project,
+}
 USAGE_ERROR = 2
 INFEASIBLE = 3
 
@@ -48,10 +55,14 @@ def schedule(options: argparse.Namespace) -> None:
         files.check_writable(path)
     if options.plot:
         figures.check_suffix(options.plot)
+    on_machines = api.has_machines(graph, options.objective)
     evaluations = options.evaluations
     if evaluations is None:
+        budgets = (methods.default_evaluations, methods.default_machine_evaluations)
         timed = options.time_limit is not None
-        evaluations = methods.default_evaluations(options.method, graph.num_ops, timed=timed)
+        evaluations = budgets[on_machines](
+            options.method, graph.num_ops, options.decoding, timed=timed
+        )
     with progress.search_progress(options.method, evaluations) as on_progress:
         best = api.optimize(
             graph,
@@ -66,9 +77,14 @@ def schedule(options: argparse.Namespace) -> None:
             policy=options.policy,
             time_limit=options.time_limit,
             decoding=options.decoding,
+            generation=options.generation,
             on_progress=on_progress,
         )
-    simple = methods.best_simple_schedule(graph, options.objective, platform)
+    if on_machines:
+        label, simple = "best rule", methods.best_rule_schedule(MachineProblem(graph))
+    else:
+        label = "best simple order"
+        simple = methods.best_simple_schedule(graph, options.objective, platform)
     if options.output:
         save_schedule(best, options.output)
     if options.trace:
@@ -77,15 +93,20 @@ def schedule(options: argparse.Namespace) -> None:
         traces.save_trace(graph, best, options.trace, platform)
     if options.plot:
         _plot(graph, simple, best, options.plot, platform)
-    print(tables.comparison({f"best simple order ({simple.method})": simple, best.method: best}))
+    print(tables.comparison({f"{label} ({simple.method})": simple, best.method: best}))
     for path in outputs:
         print(f"wrote {path}")
-    _check_feasible(best, platform)
+    if not on_machines:
+        _check_feasible(best, platform)
 
 
 def import_(options: argparse.Namespace) -> None:
     """Converts any importable file to ``regal-graph/1``."""
-    graph = import_graph(options.source)
+    if options.tpch:
+        tpch.convert_tpch(options.source, options.output)
+        print(f"wrote {options.output}")
+        return
+    graph = READERS[options.reader](options.source)
     files.save_graph(graph, options.output)
     print(f"wrote {options.output}: {graph.num_ops} ops, {graph.num_tensors} tensors")
 
@@ -93,6 +114,10 @@ def import_(options: argparse.Namespace) -> None:
 def check(options: argparse.Namespace) -> None:
     """Validates a schedule against its graph, and its claimed costs against the exact ones."""
     graph, claimed = import_graph(options.graph), load_schedule(options.schedule)
+    if api.has_machines(graph, claimed.objective):
+        makespan = api.evaluate(graph, claimed).makespan
+        print(f"valid on {claimed.num_devices} machine types: makespan {makespan:g} us")
+        return
     platform = Platform(
         claimed.num_devices, options.memory_capacity, options.latency, options.per_byte
     )
@@ -128,6 +153,9 @@ def info(options: argparse.Namespace) -> None:
             lower_bounds.makespan_bound(graph, platform.num_devices)
         ),
     }
+    if graph.capacity is not None:
+        rows["capacity of machine types"] = " ".join(map(str, graph.capacity.tolist()))
+        rows["makespan at least, on them"] = tables.human_time_us(MachineProblem(graph).lower_bound)
     width = max(len(key) for key in rows)
     print("\n".join(f"{key:<{width}}  {value}" for key, value in rows.items()))
     if options.plot:
@@ -158,7 +186,8 @@ def _plot(graph: ComputationGraph, simple, best, path: str, platform: Platform) 
 
 
 def _platform(options: argparse.Namespace) -> Platform:
-    return Platform(options.num_devices, options.memory_capacity, options.latency, options.per_byte)
+    num_devices = 2 if options.num_devices is None else options.num_devices
+    return Platform(num_devices, options.memory_capacity, options.latency, options.per_byte)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -176,15 +205,25 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(commands, "schedule", schedule)
     command.add_argument("graph", metavar="GRAPH", help=graph_help)
     command.add_argument("--objective", choices=get_args(Objective), default="peak_memory")
-    command.add_argument("--method", default="auto", help=", ".join(methods.METHODS))
+    command.add_argument(
+        "--method",
+        default="auto",
+        help=", ".join(methods.METHODS)
+        + "; on machine types: "
+        + ", ".join(methods.MACHINE_METHODS),
+    )
     command.add_argument("--evaluations", type=int, help="budget (auto: a million, else 5000)")
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--policy", help="file of a trained policy")
     command.add_argument(
         "--decoding",
         choices=get_args(methods.Decoding),
-        default="beam",
-        help="of topoformer; samples and beams are as many as evaluations",
+        help="of topoformer: greedy, sample, beam, guided; of one_shot: greedy, sample, brkga",
+    )
+    command.add_argument(
+        "--generation",
+        choices=get_args(Generation),
+        help="of schedules from priorities, on machine types",
     )
     command.add_argument("--time_limit", type=float, help="seconds, then the best so far")
     command.add_argument("--output", help="schedule file to write (.json)")
@@ -195,6 +234,13 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(commands, "import", import_)
     command.add_argument("source", metavar="SOURCE", help=graph_help)
     command.add_argument("--output", required=True, help="graph file to write (.json)")
+    readers = command.add_mutually_exclusive_group()
+    for name, text in (("job_shop", "a job shop (two formats)"), ("psplib", "a .sm file")):
+        readers.add_argument(
+            f"--{name}", dest="reader", action="store_const", const=name, help=f"SOURCE is {text}"
+        )
+    readers.add_argument("--tpch", action="store_true", help="SOURCE is a TPC-H .jsonl.gz")
+    command.set_defaults(reader="any")
 
     command = _command(commands, "check", check)
     command.add_argument("graph", metavar="GRAPH", help=graph_help)
@@ -216,7 +262,7 @@ def _command(commands, name: str, run) -> argparse.ArgumentParser:
 
 def _add_platform(command: argparse.ArgumentParser, *, with_devices: bool = True) -> None:
     if with_devices:
-        command.add_argument("--num_devices", type=int, default=2)
+        command.add_argument("--num_devices", type=int, help="2, or the number of machine types")
     command.add_argument("--memory_capacity", type=int, help="bytes per device")
     command.add_argument("--latency", type=float, default=0.0, help="us per transfer")
     command.add_argument("--per_byte", type=float, default=0.0, help="us per byte transferred")

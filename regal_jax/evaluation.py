@@ -24,7 +24,7 @@ class Run(NamedTuple):
 
     Attributes:
       label: its name in tables, for example "brkga 5000".
-      method: of ``optimize``. evaluations: its budget.
+      method: of ``optimize``. evaluations: its budget, None for the method's own.
       limits: also record the best cost after these many evaluations.
       options: keyword arguments of ``optimize`` for this run alone, such as its policy.
       warm_up: evaluations of a search on the same graph that comes first and is not recorded, so
@@ -33,7 +33,7 @@ class Run(NamedTuple):
 
     label: str
     method: str
-    evaluations: int
+    evaluations: int | None
     limits: tuple[int, ...] = ()
     options: Mapping[str, Any] = MappingProxyType({})
     warm_up: int = 0
@@ -43,12 +43,13 @@ class PlatformRule(NamedTuple):
     """The platform of each graph.
 
     Attributes:
-      num_devices, latency, per_byte: see ``optimize``.
+      num_devices, latency, per_byte: see ``optimize``; no number of devices (None) for graphs that
+        have machine types, if the objective is the makespan.
       memory_share: memory of a device, as a share of the peak of the best simple order on one
         device; None is unlimited.
     """
 
-    num_devices: int = 2
+    num_devices: int | None = 2
     latency: float = 0.0
     per_byte: float = 0.0
     memory_share: float | None = None
@@ -138,7 +139,8 @@ def _rows(graph: ComputationGraph, run: Run, setting: str, options: dict) -> lis
     metrics |= {"cost": schedule.cost, "seconds": schedule.seconds}
     metrics[LAST_METRIC] = float(schedule.lower_bound or 0.0)
     common = {"setting": setting, "graph": graph.name, "ops": str(graph.num_ops)}
-    common |= {"method": run.label, "seed": options["seed"], "evaluations": str(run.evaluations)}
+    spent = schedule.evaluations if run.evaluations is None else run.evaluations
+    common |= {"method": run.label, "seed": options["seed"], "evaluations": str(spent)}
     return [common | {"metric": name, "value": value} for name, value in metrics.items()]
 
 

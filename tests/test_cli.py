@@ -79,6 +79,7 @@ def test_options_reach_the_search(graph_file, monkeypatch, capsys):
         "policy": None,
         "time_limit": None,
         "decoding": "sample",
+        "generation": None,
     }
     flags = [f"--{key}={value}" for key, value in options.items() if value is not None]
     assert run("schedule", graph_file, *flags) == 0
@@ -229,7 +230,8 @@ def test_bad_graph_files_are_one_line(tmp_path, capsys, command):
         (["--method=brkga", "--evaluations=10"], "at least the population"),
         (["--evaluations=0"], "at least 1"),
         (["--method=magic"], "'magic' is unknown"),
-        (["--method=mopnr"], "not in this version"),
+        (["--method=gflownet"], "not in this version"),
+        (["--method=mopnr"], "the graph needs a capacity"),
         (["--objective=energy"], "invalid choice"),
         (["--seed=-1"], "seed"),
         (["--seed=x"], "invalid int"),

@@ -129,7 +129,7 @@ def check_history(schedule, reports):
 def test_a_policy_for_other_devices_does_not_fit(policy):
     with pytest.raises(OptionError, match="is for 3 devices, not 2"):
         optimize(method="regal", policy=policy[3])
-    with pytest.raises(OptionError, match="auto reads no policy; regal, gas, idrs, topoformer do"):
+    with pytest.raises(OptionError, match=r"auto reads no policy; regal, gas, idrs, .*one_shot do"):
         optimize(method="auto", policy=policy[2])
 
 
@@ -141,7 +141,7 @@ def test_a_policy_for_another_objective_does_not_fit(policy, tmp_path):
 
 
 def test_a_missing_policy_is_an_error(tmp_path):
-    for method in methods.WITH_POLICY:
+    for method in set(methods.WITH_POLICY) & set(METHODS):
         with pytest.raises(RegalError, match="no such file"):
             optimize(method=method, num_devices=1, policy=tmp_path / "none.policy")
 

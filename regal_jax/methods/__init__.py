@@ -1,25 +1,40 @@
 """Every scheduling method behind ``optimize``, by name: problem and budget in, best found out."""
 
 import functools
+from collections.abc import Iterable
 
 from regal_jax.errors import OptionError
 from regal_jax.methods import classical, evolution, learned, ordering, refinement, simple
 from regal_jax.methods.base import Budget, Decoding, Found, History, Method, OnProgress
+from regal_jax.methods.machines import (
+    MACHINE_EVALUATIONS,
+    MACHINE_METHODS,
+    MachineFound,
+    MachineMethod,
+    best_rule_schedule,
+)
 from regal_jax.methods.portfolio import run_portfolio
 from regal_jax.methods.simple import best_simple_schedule
+from regal_jax.search import machine_search
 
 __all__ = [
     "LATER",
+    "MACHINE_METHODS",
     "METHODS",
     "WITH_POLICY",
     "Budget",
     "Decoding",
     "Found",
     "History",
+    "MachineFound",
+    "MachineMethod",
     "Method",
     "OnProgress",
+    "best_rule_schedule",
     "best_simple_schedule",
     "default_evaluations",
+    "default_machine_evaluations",
+    "find_machine_method",
     "find_method",
 ]
 
@@ -54,9 +69,6 @@ METHODS: dict[str, Method] = {
 }
 
 LATER = (
-    "mopnr",
-    "spt",
-    "one_shot",
     "l2d",
     "gflownet",
     "ppo",
@@ -64,7 +76,7 @@ LATER = (
 """Names that the design reserves for methods that are not in this version."""
 
 
-WITH_POLICY = ("regal", "gas", "idrs", "topoformer")
+WITH_POLICY = ("regal", "gas", "idrs", "topoformer", "one_shot")
 """Methods that read a policy file."""
 
 PUBLISHED_EVALUATIONS = 5000
@@ -77,7 +89,9 @@ OTHER_EVALUATIONS = {
 """Budgets of the paper on topological orders."""
 
 
-def default_evaluations(name: str, num_ops: int, *, timed: bool) -> int:
+def default_evaluations(
+    name: str, num_ops: int, decoding: Decoding | None = None, *, timed: bool
+) -> int:
     """The budget of a method that is given none: the papers' for published ones. For ``auto`` and
     ``portfolio``, most of whose evaluations are incremental, a million (some seconds), less for
     graphs of thousands of ops; with a time limit, as many as fit in."""
@@ -87,9 +101,44 @@ def default_evaluations(name: str, num_ops: int, *, timed: bool) -> int:
     return max(PUBLISHED_EVALUATIONS, min(most, most * 1000 // max(num_ops, 1)))
 
 
+def default_machine_evaluations(
+    name: str, num_ops: int, decoding: Decoding | None = None, *, timed: bool
+) -> int:
+    """The same for methods on machine types. A million ops are scheduled in about a second and
+    core, which "auto" does for some seconds; with a time limit, as many as fit in."""
+    if decoding == "brkga":
+        return machine_search.PAPER_EVALUATIONS
+    if name in MACHINE_EVALUATIONS:
+        return MACHINE_EVALUATIONS[name]
+    if name not in ("auto", "justification"):
+        return PUBLISHED_EVALUATIONS
+    return 10**9 if timed else max(PUBLISHED_EVALUATIONS, 5_000_000 // num_ops)
+
+
 def find_method(name: str) -> Method:
     """The method of a name. Raises OptionError naming the ones there are."""
     if name in METHODS:
         return METHODS[name]
+    if name in MACHINE_METHODS:
+        raise OptionError(
+            f"method {name!r} schedules graphs with machine types for the makespan: the graph needs"
+            " a capacity, and --objective=makespan"
+        )
+    raise _unknown(name, METHODS)
+
+
+def find_machine_method(name: str) -> MachineMethod:
+    """The method of a name for graphs with machine types. Raises OptionError."""
+    if name in MACHINE_METHODS:
+        return MACHINE_METHODS[name]
+    if name in METHODS:
+        raise OptionError(
+            f"method {name!r} places ops on identical devices, but the graph has machine types;"
+            f" choose from {', '.join(MACHINE_METHODS)}"
+        )
+    raise _unknown(name, MACHINE_METHODS)
+
+
+def _unknown(name: str, known: Iterable[str]) -> OptionError:
     reason = "is not in this version" if name in LATER else "is unknown"
-    raise OptionError(f"method {name!r} {reason}; choose from {', '.join(METHODS)}")
+    return OptionError(f"method {name!r} {reason}; choose from {', '.join(known)}")

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,6 +17,16 @@ OnProgress = Callable[[int, float], None]
 
 
 Decoding = Literal["greedy", "sample", "beam", "guided", "brkga"]
+
+
+class Spent(Protocol):
+    """What a search used of a budget, and the best cost it found."""
+
+    @property
+    def evaluations(self) -> int: ...
+
+    @property
+    def cost(self) -> float: ...
 
 
 class Budget(NamedTuple):
@@ -47,7 +57,7 @@ class Budget(NamedTuple):
     def out_of_time(self) -> bool:
         return self.seconds_left <= 0.0
 
-    def after(self, spent: "Found") -> "Budget":
+    def after(self, spent: Spent) -> "Budget":
         """What a search leaves of the budget, reporting progress on top of it."""
         return self._replace(
             evaluations=self.evaluations - spent.evaluations,

@@ -62,10 +62,15 @@ def load_policy(
 
 def shipped_policy(objective: str, system: str = "regal") -> Path:
     """Where the package keeps a policy for an objective. OptionError if there is none."""
-    path = Path(__file__).parents[1] / "pretrained" / f"{system}_{objective}.policy"
+    path = policy_file(objective, system)
     if not path.exists():
         raise OptionError(f"no {system} policy is shipped for {objective}; give one with --policy")
     return path
+
+
+def policy_file(objective: str, system: str) -> Path:
+    """Where the package keeps such a policy, if it has one."""
+    return Path(__file__).parents[1] / "pretrained" / f"{system}_{objective}.policy"
 
 
 def _evolve(problem: PlacementProblem, budget: Budget, system: str) -> Found:

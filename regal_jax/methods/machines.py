@@ -1,0 +1,238 @@
+"""Methods that schedule graphs with machine types: priority rules, searches, and one-shot priority
+sampling (one_shot_priority_sampling, sections 3 and 5, appendices D and G)."""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from regal_jax.environments.machine_problem import MachineProblem
+from regal_jax.environments.schedule import Schedule
+from regal_jax.errors import OptionError
+from regal_jax.graphs import precedence
+from regal_jax.graphs.batching import padded_size
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.methods.base import Budget, History, check_evaluations
+from regal_jax.methods.learned import policy_file, shipped_policy
+from regal_jax.policies import one_shot
+from regal_jax.policies.one_shot import OneShotConfig, Scores
+from regal_jax.search import cp_sat_machines, machine_rules, machine_search
+from regal_jax.training import checkpoints
+
+SAMPLES = 256
+"""Rankings sampled, S(256) of the paper."""
+CP_SAT_SECONDS = 60.0
+"""Time limit of CP-SAT unless one is given; the paper's is a day."""
+WORKERS = 2
+"""Threads of CP-SAT."""
+SAMPLES_PART = 4
+"""``auto`` spends no more than the budget over this on a policy's samples."""
+MOST_OPS = 3000
+"""The largest graph that ``auto`` shows to a policy."""
+
+
+class MachineFound(NamedTuple):
+    """What a method found.
+
+    Attributes:
+      start: float64[O], us, of the best schedule.
+      evaluations: schedules generated.
+      history: (evaluations, best makespan so far) pairs; the last is of ``start``.
+      lower_bound: a bound that the method proved, us; 0 if it proves none.
+    """
+
+    start: np.ndarray
+    evaluations: int
+    history: History
+    lower_bound: float = 0.0
+
+    @property
+    def cost(self) -> float:
+        """The makespan, us."""
+        return self.history[-1][1]
+
+
+MachineMethod = Callable[[MachineProblem, Budget], MachineFound]
+
+
+def run_rule(problem: MachineProblem, budget: Budget, *, name: str) -> MachineFound:
+    """The schedule of one priority rule."""
+    priorities = machine_rules.genes(machine_rules.RULES[name](problem.graph))
+    return _best(problem, budget, one_shot.chromosomes(problem, priorities[None]))
+
+
+def run_random(problem: MachineProblem, budget: Budget) -> MachineFound:
+    """The best of as many random priorities as evaluations."""
+    check_evaluations(budget.evaluations)
+    rng = np.random.default_rng(budget.seed)
+    count = (budget.evaluations, problem.num_genes)
+    return _best(problem, budget, machine_rules.random_priorities(rng, count[1], count[0]))
+
+
+def run_brkga(problem: MachineProblem, budget: Budget) -> MachineFound:
+    """BRKGA from random priorities, with the population of REGAL's papers."""
+    return _evolved(problem, budget)
+
+
+def run_justification(
+    problem: MachineProblem, budget: Budget, warm_start: np.ndarray | None = None
+) -> MachineFound:
+    """Crossover and double justification, from the priority rules' schedules on (ours)."""
+    found = machine_search.improve(
+        problem.graph,
+        evaluations=budget.evaluations,
+        seed=budget.seed,
+        warm_start=warm_start,
+        out_of_time=lambda: budget.out_of_time,
+        on_progress=budget.on_progress,
+    )
+    return MachineFound(found.start, found.evaluations, found.history)
+
+
+def run_auto(problem: MachineProblem, budget: Budget) -> MachineFound:
+    """The justification search, from the schedules of a policy's samples, too, where one is shipped
+    for such graphs and they are not too large for its attention between all ops."""
+    check_evaluations(budget.evaluations)
+    path, graph = policy_file(task_of(problem.graph), "one_shot"), problem.graph
+    count = min(SAMPLES, budget.evaluations // SAMPLES_PART)
+    if not path.exists() or graph.num_ops > MOST_OPS or count == 0:
+        return run_justification(problem, budget)
+    params, config, _ = checkpoints.load_policy(path, OneShotConfig)
+    drawn = one_shot.draw(
+        np.random.default_rng(budget.seed), op_scores(params, config, graph), count
+    )
+    parallel = MachineProblem(graph)
+    begin = _best(parallel, budget, drawn.priorities)
+    left = budget.after(begin)
+    found = run_justification(problem, left, parallel.starts(drawn.priorities))
+    later = [(count + spent, min(cost, begin.cost)) for spent, cost in found.history]
+    return MachineFound(found.start, count + found.evaluations, (*begin.history, *later))
+
+
+def run_cp_sat(problem: MachineProblem, budget: Budget) -> MachineFound:
+    """CP-SAT from the schedule that a tenth of the time, at most, of the justification search
+    finds; evaluations are those of this search."""
+    seconds = min(budget.seconds_left, CP_SAT_SECONDS)
+    first = budget._replace(deadline=budget.deadline - 0.9 * budget.seconds_left)
+    begin = run_justification(problem, first)
+    solution = cp_sat_machines.solve(
+        problem.graph, seconds=seconds, start=begin.start, seed=budget.seed, workers=WORKERS
+    )
+    point = (begin.evaluations, solution.makespan)
+    budget.on_progress(*point)
+    return MachineFound(solution.start, begin.evaluations, (*begin.history, point), solution.bound)
+
+
+def run_one_shot(problem: MachineProblem, budget: Budget) -> MachineFound:
+    """One pass of the encoder, then rankings by ``budget.decoding``: "greedy"; "sample", the best
+    of as many as evaluations (3.2); or "brkga", which begins with 256 of them (appendix G). For
+    "lookahead" generation a policy with windows also says which ops hold; without, none does."""
+    check_evaluations(budget.evaluations)
+    path = budget.policy or shipped_policy(task_of(problem.graph), "one_shot")
+    params, config, _ = checkpoints.load_policy(path, OneShotConfig)
+    scores = op_scores(params, config, problem.graph)
+    decoding = budget.decoding or "sample"
+    if decoding not in DECODINGS:
+        raise OptionError(f"one_shot is decoded by {', '.join(DECODINGS)}, not by {decoding}")
+    return DECODINGS[decoding](problem, scores, budget)
+
+
+def op_logits(params, config: OneShotConfig, graph: ComputationGraph) -> np.ndarray:
+    """float32[O]: a policy's logits."""
+    return op_scores(params, config, graph).logits
+
+
+def op_scores(params, config: OneShotConfig, graph: ComputationGraph) -> Scores:
+    """What a policy says of a graph's ops; graphs are padded so that few shapes are compiled."""
+    edges = 1 << (max(len(precedence.op_pairs(graph)), 2) - 1).bit_length()
+    inputs = one_shot.one_shot_inputs(graph, config, padded_size(graph.num_ops), edges)
+    found = _scores(params, inputs, config)
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[: graph.num_ops], found)
+
+
+def task_of(graph: ComputationGraph) -> str:
+    """Which shipped policy is for a graph: "job_shop" (chains on machines of one unit), "cluster"
+    (one type of machine) or "machines" (all others)."""
+    pairs, num_ops = precedence.op_pairs(graph), graph.num_ops
+    degree = np.bincount(pairs.ravel(), minlength=num_ops)
+    into = np.bincount(pairs[:, 1], minlength=num_ops)
+    chains = degree.max(initial=0) <= 2 and into.max(initial=0) <= 1
+    assert graph.capacity is not None
+    if chains and np.all(graph.capacity == 1):
+        return "job_shop"
+    return "cluster" if len(graph.capacity) == 1 else "machines"
+
+
+def _greedy(problem: MachineProblem, scores: Scores, budget: Budget) -> MachineFound:
+    drawn = one_shot.greedy(scores)
+    return _best(problem, budget, one_shot.chromosomes(problem, drawn.priorities, drawn.holds))
+
+
+def _sampled(problem: MachineProblem, scores: Scores, budget: Budget) -> MachineFound:
+    drawn = one_shot.draw(np.random.default_rng(budget.seed), scores, budget.evaluations)
+    return _best(problem, budget, one_shot.chromosomes(problem, drawn.priorities, drawn.holds))
+
+
+def _searched(problem: MachineProblem, scores: Scores, budget: Budget) -> MachineFound:
+    rng = np.random.default_rng(budget.seed)
+    drawn = one_shot.draw(rng, scores, machine_search.PAPER_SAMPLES)
+    genes = np.stack([machine_rules.genes(row) for row in drawn.priorities])
+    warm_start = one_shot.chromosomes(problem, genes, drawn.holds)
+    return _evolved(problem, budget, warm_start=warm_start, config=machine_search.PAPER_GA)
+
+
+DECODINGS: dict[str, Callable[[MachineProblem, Scores, Budget], MachineFound]] = {
+    "greedy": _greedy,
+    "sample": _sampled,
+    "brkga": _searched,
+}
+
+MACHINE_METHODS: dict[str, MachineMethod] = {
+    "auto": run_auto,
+    "justification": run_justification,
+    "brkga": run_brkga,
+    "random_search": run_random,
+    "cp_sat": run_cp_sat,
+    "one_shot": run_one_shot,
+    **{name: functools.partial(run_rule, name=name) for name in machine_rules.RULES},
+}
+
+MACHINE_EVALUATIONS = {"one_shot": SAMPLES, "random_search": SAMPLES}
+"""Budgets of methods that are given none, where it isn't that of the others."""
+
+
+def best_rule_schedule(problem: MachineProblem) -> Schedule:
+    """What to hold a search against: the shortest schedule of the priority rules."""
+    found = {
+        name: run_rule(problem, Budget(evaluations=1), name=name) for name in machine_rules.RULES
+    }
+    best = min(found, key=lambda name: found[name].cost)
+    return problem.scheduled(found[best].start, method=best, evaluations=1)
+
+
+def _evolved(problem: MachineProblem, budget: Budget, **options) -> MachineFound:
+    found = machine_search.brkga_machines(
+        problem,
+        evaluations=budget.evaluations,
+        seed=budget.seed,
+        out_of_time=lambda: budget.out_of_time,
+        on_progress=budget.on_progress,
+        **options,
+    )
+    return MachineFound(found.start, found.evaluations, found.history)
+
+
+def _best(problem: MachineProblem, budget: Budget, chromosomes: np.ndarray) -> MachineFound:
+    """The shortest of the schedules of chromosomes, at one evaluation each."""
+    makespans = problem.makespans(chromosomes)
+    best = int(makespans.argmin())
+    point = (len(makespans), float(makespans[best]))
+    budget.on_progress(*point)
+    return MachineFound(problem.starts(chromosomes[best][None])[0], point[0], (point,))
+
+
+@functools.partial(jax.jit, static_argnames="config")
+def _scores(params, inputs, config: OneShotConfig):
+    return one_shot.one_shot_policy(config).scores(params, inputs)

@@ -70,7 +70,8 @@ def optimize(
         programmes of that width below the best peak, in which the policy breaks ties. Of
         "one_shot": "greedy", "sample", or "brkga", that begins with samples.
       generation: how priorities become a schedule on machine types, see ``MachineProblem``;
-        "parallel" unless given. ("auto", "justification" and "cp_sat" have their own.)
+        "parallel" unless given, for "one_shot" that of its policy. ("auto", "justification" and
+        "cp_sat" have their own.)
       on_progress: called with (evaluations so far, best cost so far) now and then.
 
     Returns:
@@ -94,12 +95,12 @@ def optimize(
         timed = time_limit is not None
         evaluations = budgets(method, graph.num_ops, decoding, timed=timed)
     deadline = float("inf") if time_limit is None else begin + time_limit
-    budget = Budget(evaluations, seed, policy, deadline, decoding)
+    budget = Budget(evaluations, seed, policy, deadline, decoding, generation)
     if on_progress is not None:
         budget = budget._replace(on_progress=on_progress)
     if on_machines:
         platform = (memory_capacity, latency, per_byte)
-        schedule = _on_machines(graph, method, budget, num_devices, platform, generation)
+        schedule = _on_machines(graph, method, budget, num_devices, platform)
     else:
         if generation is not None:
             raise OptionError("generation is for graphs with machine types (a capacity)")
@@ -130,10 +131,10 @@ def _on_devices(problem: PlacementProblem, method: str, budget: Budget) -> Sched
 
 
 def _on_machines(
-    graph: ComputationGraph, method: str, budget: Budget, num_devices, platform, generation
+    graph: ComputationGraph, method: str, budget: Budget, num_devices, platform
 ) -> Schedule:
     run = find_machine_method(method)
-    problem = MachineProblem(graph, generation=generation or "parallel")
+    problem = MachineProblem(graph, generation=budget.generation or "parallel")
     if num_devices is not None and num_devices != problem.num_types:
         raise OptionError(
             f"num_devices is {num_devices}, but the graph has {problem.num_types} machine types"

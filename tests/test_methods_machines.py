@@ -21,7 +21,8 @@ TINY = {"layers": 1, "size": 8, "heads": 1, "head_size": 4, "dimensions": 2}
 
 def saved(folder, *, hold=None):
     """The file of a guided policy; with a number, of one with windows, and that log-odds."""
-    config = OneShotConfig(feature_set="extended", guided=True, windows=hold is not None, **TINY)
+    generation = "parallel" if hold is None else "lookahead"
+    config = OneShotConfig(feature_set="extended", guided=True, generation=generation, **TINY)
     params = one_shot_policy(config).init(jax.random.key(0), one_shot_inputs(GRAPH, config))
     if hold is not None:
         params["params"]["hold"] = np.float32(hold)
@@ -75,6 +76,20 @@ def test_a_search_from_samples_is_no_worse_than_they_are(policy):
 def test_a_new_guided_policy_is_the_best_rule(policy):
     rules = [optimize(name).makespan for name in ("critical_path", "mopnr", "spt", "tetris")]
     assert optimize("one_shot", policy=policy, decoding="greedy").makespan <= min(rules)
+
+
+def test_a_policy_makes_schedules_as_it_was_trained_to(tmp_path):
+    config = OneShotConfig(feature_set="extended", guided=True, generation="serial", **TINY)
+    params = one_shot_policy(config).init(jax.random.key(0), one_shot_inputs(GRAPH, config))
+    path = tmp_path / "serial.policy"
+    save_policy(path, params, config, about={"system": "one_shot"})
+    own, serial, parallel = (
+        optimize("one_shot", policy=path, decoding="greedy", **options)
+        for options in ({}, {"generation": "serial"}, {"generation": "parallel"})
+    )
+    rules = [optimize(name, generation="serial").makespan for name in ("critical_path", "spt")]
+    assert own.start.tolist() == serial.start.tolist() != parallel.start.tolist()
+    assert own.makespan <= min(rules)
 
 
 def test_auto_finds_the_optimum_of_ft06():

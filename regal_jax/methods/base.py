@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from regal_jax.environments.machine_problem import Generation
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
@@ -39,6 +40,7 @@ class Budget(NamedTuple):
       deadline: ``time.perf_counter()`` from which on no new work is begun, in seconds. Searches
         look at it every few generations, and return the best so far.
       decoding: how a policy over orders or priorities is decoded; None is its method's own way.
+      generation: of schedules on machine types, if one was asked for.
       on_progress: see OnProgress.
     """
 
@@ -47,6 +49,7 @@ class Budget(NamedTuple):
     policy: str | Path | None = None
     deadline: float = float("inf")
     decoding: Decoding | None = None
+    generation: Generation | None = None
     on_progress: OnProgress = lambda evaluations, cost: None
 
     @property

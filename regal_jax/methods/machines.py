@@ -2,6 +2,7 @@
 sampling (one_shot_priority_sampling, sections 3 and 5, appendices D and G)."""
 
 import functools
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -25,6 +26,10 @@ SAMPLES = 256
 """Rankings sampled, S(256) of the paper."""
 CP_SAT_SECONDS = 60.0
 """Time limit of CP-SAT unless one is given; the paper's is a day."""
+FIRST_PART = 10
+"""Of this, the justification search before it has one part."""
+LEAST_SECONDS = 0.1
+"""What CP-SAT has in any case, to prove what was found."""
 WORKERS = 2
 """Threads of CP-SAT."""
 SAMPLES_PART = 4
@@ -103,10 +108,10 @@ def run_auto(problem: MachineProblem, budget: Budget) -> MachineFound:
     drawn = one_shot.draw(
         np.random.default_rng(budget.seed), op_scores(params, config, graph), count
     )
-    parallel = MachineProblem(graph)
-    begin = _best(parallel, budget, drawn.priorities)
-    left = budget.after(begin)
-    found = run_justification(problem, left, parallel.starts(drawn.priorities))
+    drawn_for = MachineProblem(graph, generation=config.generation)
+    chromosomes = one_shot.chromosomes(drawn_for, drawn.priorities, drawn.holds)
+    begin = _best(drawn_for, budget, chromosomes)
+    found = run_justification(problem, budget.after(begin), drawn_for.starts(chromosomes))
     later = [(count + spent, min(cost, begin.cost)) for spent, cost in found.history]
     return MachineFound(found.start, count + found.evaluations, (*begin.history, *later))
 
@@ -115,10 +120,12 @@ def run_cp_sat(problem: MachineProblem, budget: Budget) -> MachineFound:
     """CP-SAT from the schedule that a tenth of the time, at most, of the justification search
     finds; evaluations are those of this search."""
     seconds = min(budget.seconds_left, CP_SAT_SECONDS)
-    first = budget._replace(deadline=budget.deadline - 0.9 * budget.seconds_left)
-    begin = run_justification(problem, first)
+    begin = run_justification(
+        problem, budget._replace(deadline=time.perf_counter() + seconds / FIRST_PART)
+    )
+    left = max(min(budget.seconds_left, CP_SAT_SECONDS), LEAST_SECONDS)
     solution = cp_sat_machines.solve(
-        problem.graph, seconds=seconds, start=begin.start, seed=budget.seed, workers=WORKERS
+        problem.graph, seconds=left, start=begin.start, seed=budget.seed, workers=WORKERS
     )
     point = (begin.evaluations, solution.makespan)
     budget.on_progress(*point)
@@ -127,11 +134,13 @@ def run_cp_sat(problem: MachineProblem, budget: Budget) -> MachineFound:
 
 def run_one_shot(problem: MachineProblem, budget: Budget) -> MachineFound:
     """One pass of the encoder, then rankings by ``budget.decoding``: "greedy"; "sample", the best
-    of as many as evaluations (3.2); or "brkga", which begins with 256 of them (appendix G). For
-    "lookahead" generation a policy with windows also says which ops hold; without, none does."""
+    of as many as evaluations (3.2); or "brkga", which begins with 256 of them (appendix G). Of
+    the generation that the policy was trained for, unless one is asked for."""
     check_evaluations(budget.evaluations)
     path = budget.policy or shipped_policy(task_of(problem.graph), "one_shot")
     params, config, _ = checkpoints.load_policy(path, OneShotConfig)
+    if budget.generation is None:
+        problem = MachineProblem(problem.graph, generation=config.generation)
     scores = op_scores(params, config, problem.graph)
     decoding = budget.decoding or "sample"
     if decoding not in DECODINGS:

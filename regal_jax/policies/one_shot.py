@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from regal_jax.environments.machine_problem import MachineProblem
+from regal_jax.environments.machine_problem import Generation, MachineProblem
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.machine_features import (
     MachineFeatureSet,
@@ -48,13 +48,14 @@ class OneShotConfig(EncoderConfig):
     Attributes:
       dimensions: of the Laplacian positional encoding.
       feature_set, num_types: see ``machine_features``.
+      generation: how schedules are made of priorities, see ``MachineProblem``; the paper's is
+        "parallel". For "lookahead" the policy also says which ops hold (ours). A new one holds each
+        op with probability ``FIRST_HOLD``, so its most likely schedule is that of list scheduling.
       guided: a new policy ranks ops as the best of the simple rules of ``machine_rules`` does on
         the graph at hand, which it also sees (not in the paper).
       guide_scale: then its logits go from this number down to its negative.
       standardised: logits of mean 0 and deviation 5, as in neural_topological_ordering (eq. 17):
         the ablation of appendix H.
-      windows: the policy also says which ops hold (ours). A new one holds each op with probability
-        ``FIRST_HOLD``, so its most likely schedule is that of list scheduling.
     """
 
     dimensions: int = 20
@@ -63,7 +64,12 @@ class OneShotConfig(EncoderConfig):
     guided: bool = False
     guide_scale: float = 20.0
     standardised: bool = False
-    windows: bool = False
+    generation: Generation = "parallel"
+
+    @property
+    def windows(self) -> bool:
+        """Whether the policy says which ops hold."""
+        return self.generation == "lookahead"
 
     @property
     def num_features(self) -> int:
@@ -216,14 +222,18 @@ def one_shot_inputs(
         num_types=config.num_types,
     )
     if config.guided:
-        found = np.column_stack([places(best_rule(graph)), found])
+        found = np.column_stack([places(best_rule(graph, config.generation)), found])
     features = np.zeros((num_ops or graph.num_ops, found.shape[1]), np.float32)
     features[: graph.num_ops] = found
     return OrderingInputs(features=features, relations=related)
 
 
-def best_rule(graph: ComputationGraph) -> np.ndarray:
-    """float32[O]: priorities of the simple rule whose schedule is shortest, the first of equals."""
+def best_rule(graph: ComputationGraph, generation: Generation = "parallel") -> np.ndarray:
+    """float32[O]: priorities of the simple rule whose schedule is shortest, the first of equals.
+
+    Without windows, if generation is "lookahead".
+    """
+    problem = MachineProblem(graph, generation=generation)
     rules = machine_rules.RULES.values()
     priorities = np.stack([machine_rules.genes(rule(graph)) for rule in rules])
-    return priorities[np.argmin(MachineProblem(graph).makespans(priorities))]
+    return priorities[np.argmin(problem.makespans(chromosomes(problem, priorities)))]

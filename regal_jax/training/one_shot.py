@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from regal_jax.environments.machine_problem import Generation, MachineProblem
+from regal_jax.environments.machine_problem import MachineProblem
 from regal_jax.errors import OptionError
 from regal_jax.policies.one_shot import (
     Draws,
@@ -50,8 +50,6 @@ class OneShotTraining:
         far, in the graphs' unit.
       validation_samples: schedules are compared by the best of so many samples, 0: by the greedy
         one.
-      generation: how a schedule is made of what is drawn, see ``MachineProblem``; the paper's is
-        "parallel". "lookahead" is for policies with windows, and they are for it.
       seed: of everything random.
     """
 
@@ -64,7 +62,6 @@ class OneShotTraining:
     epsilon: float = 0.1
     baseline: OneShotBaseline = "standardised"
     validation_samples: int = 0
-    generation: Generation = "parallel"
     seed: int = 0
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from regal_jax.environments.machine_problem import Generation, MachineProblem
+from regal_jax.environments.machine_problem import MachineProblem
 from regal_jax.errors import OptionError
 from regal_jax.graphs import batching
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -60,9 +60,9 @@ def train_one_shot(
       OptionError: without graphs, for options out of range, and if training diverges.
       GraphError: for a graph that isn't a machine problem.
     """
-    _check(validation, policy, config)
+    _check(validation, config)
     epoch_graphs = graphs if callable(graphs) else lambda epoch: graphs
-    held_out = [prepared(graph, policy, config.generation) for graph in validation]
+    held_out = [prepared(graph, policy) for graph in validation]
     about = {**(about or {}), "system": "one_shot"}
     init_key, train_key = jax.random.split(jax.random.key(config.seed))
     state = (
@@ -89,11 +89,9 @@ def train_one_shot(
         return folder.best_policy
 
 
-def prepared(
-    graph: ComputationGraph, policy: OneShotConfig, generation: Generation = "parallel"
-) -> OneShotExample:
+def prepared(graph: ComputationGraph, policy: OneShotConfig) -> OneShotExample:
     """A graph for training, padded to one of few sizes, so that few compilations are needed."""
-    problem = MachineProblem(graph, generation=generation)
+    problem = MachineProblem(graph, generation=policy.generation)
     num_edges = 1 << (max(len(op_pairs(graph)), 2) - 1).bit_length()
     num_ops = batching.padded_size(graph.num_ops)
     return OneShotExample(one_shot_inputs(graph, policy, num_ops, num_edges), problem)
@@ -139,21 +137,14 @@ def _batches(
             batch = []
             for graph in (graphs[index] for index in order[begin : begin + config.batch_size]):
                 if graph.fingerprint not in kept:
-                    kept[graph.fingerprint] = prepared(graph, policy, config.generation)
+                    kept[graph.fingerprint] = prepared(graph, policy)
                 batch.append(kept[graph.fingerprint])
             yield batch, begin + config.batch_size >= len(order)
 
 
-def _check(
-    validation: Sequence[ComputationGraph], policy: OneShotConfig, config: OneShotTraining
-) -> None:
+def _check(validation: Sequence[ComputationGraph], config: OneShotTraining) -> None:
     if not validation:
         raise OptionError("no validation graphs")
-    if policy.windows != (config.generation == "lookahead"):
-        raise OptionError(
-            f"a policy {'with' if policy.windows else 'without'} windows can't be trained for"
-            f" {config.generation} generation: windows are for lookahead, and lookahead needs them"
-        )
     if config.batch_size < 1:
         raise OptionError(f"batch_size is {config.batch_size}, less than 1")
     least = 2 if config.baseline == "standardised" else 1

@@ -35,7 +35,7 @@ TINY = OneShotConfig(
     encoder="topoformer_edges", layers=1, size=6, heads=1, head_size=3, dimensions=2, num_types=3
 )
 GUIDED = dataclasses.replace(TINY, guided=True, feature_set="extended")
-WINDOWS = dataclasses.replace(GUIDED, windows=True)
+WINDOWS = dataclasses.replace(GUIDED, generation="lookahead")
 GRAPH, OTHER = uniform_job_shops(3, 3, count=2)
 
 

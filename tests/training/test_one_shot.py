@@ -21,15 +21,16 @@ from regal_jax.training.one_shot_loop import prepared
 from tests.oracles.ordering import graph_of
 
 POLICY = OneShotConfig(encoder="mlp", size=8, layers=1, dimensions=2, feature_set="extended")
-WINDOWS = dataclasses.replace(POLICY, windows=True)
+WINDOWS = dataclasses.replace(POLICY, generation="lookahead")
+SERIAL = dataclasses.replace(POLICY, generation="serial")
 CONFIG = OneShotTraining(samples=64, learning_rate=0.02, clip_norm=1e9, c_logits=0.05)
 GRAPHS = uniform_job_shops(5, 4, count=2)
 """20 ops, padded to 24."""
 
 
 @functools.cache
-def examples(generation="parallel"):
-    return [prepared(graph, POLICY, generation) for graph in GRAPHS]
+def examples(policy=POLICY):
+    return [prepared(graph, policy) for graph in GRAPHS]
 
 
 @functools.cache
@@ -58,7 +59,7 @@ def test_costs_are_makespans():
     drawn = draw(rng, Scores(rng.normal(size=20)), 3)
     expected = [problem.decode(row).makespan for row in drawn.priorities]
     np.testing.assert_array_equal(reinforce.costs(problem, drawn), expected)
-    problem, drawn = examples("lookahead")[0].problem, drawn._replace(holds=rng.random((3, 20)) < 1)
+    problem, drawn = examples(WINDOWS)[0].problem, drawn._replace(holds=rng.random((3, 20)) < 1)
     rows = np.concatenate([drawn.priorities, np.ones((3, 20))], axis=1)
     held = [problem.decode(row).makespan for row in rows]
     np.testing.assert_array_equal(reinforce.costs(problem, drawn), held)
@@ -105,15 +106,15 @@ def plain_gradient(params, inputs, rankings, holds, advantage, c_logits, policy)
 
 
 @pytest.mark.parametrize(
-    ("baseline", "policy", "generation"),
+    ("baseline", "policy"),
     [
-        ("standardised", POLICY, "parallel"),
-        ("greedy_rollout", POLICY, "serial"),
-        ("standardised", WINDOWS, "lookahead"),
-        ("greedy_rollout", WINDOWS, "lookahead"),
+        ("standardised", POLICY),
+        ("greedy_rollout", SERIAL),
+        ("standardised", WINDOWS),
+        ("greedy_rollout", WINDOWS),
     ],
 )
-def test_the_gradient_is_that_of_the_plain_formula(baseline, policy, generation, monkeypatch):
+def test_the_gradient_is_that_of_the_plain_formula(baseline, policy, monkeypatch):
     """Adam's first moment is a tenth of it."""
     config = dataclasses.replace(CONFIG, baseline=baseline)
     params = jax.tree.map(lambda leaf: leaf + 0.1, first_state(config, policy).params)
@@ -122,9 +123,9 @@ def test_the_gradient_is_that_of_the_plain_formula(baseline, policy, generation,
     seen = []
     inner = reinforce._gradient
     monkeypatch.setattr(reinforce, "_gradient", lambda *a: seen.append(a) or inner(*a))
-    new, metrics = step(state, config, batch=examples(generation)[:1], policy=policy)
+    new, metrics = step(state, config, batch=examples(policy)[:1], policy=policy)
     _, inputs, (rankings, holds), advantage, *_ = seen[0]
-    problem = examples(generation)[0].problem
+    problem = examples(policy)[0].problem
     rows = -np.argsort(rankings[:, :20], axis=1).astype(np.float32)
     assert (rankings[:, 20:] == np.arange(20, 24)).all()
     if policy.windows:
@@ -201,15 +202,15 @@ def test_signs_of_the_encoding_are_flipped_in_training(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("baseline", "generation"),
-    [("standardised", "parallel"), ("greedy_rollout", "parallel"), ("standardised", "serial")],
+    ("baseline", "policy"),
+    [("standardised", POLICY), ("greedy_rollout", POLICY), ("standardised", SERIAL)],
 )
-def test_training_makes_schedules_shorter(baseline, generation):
+def test_training_makes_schedules_shorter(baseline, policy):
     """The excess of the samples over the lower bound falls by more than a quarter."""
     config, history = dataclasses.replace(CONFIG, baseline=baseline, samples=256), []
     state = first_state(config)
     for index in range(60):
-        state, metrics = step(state, config, index, examples(generation)[index % 2 :][:1])
+        state, metrics = step(state, config, index, examples(policy)[index % 2 :][:1])
         history.append(metrics["cost"])
     assert np.mean(history[-10:]) - 1 < 0.75 * (np.mean(history[:10]) - 1)
 
@@ -234,7 +235,7 @@ def test_training_finds_who_has_to_hold():
     """All graphs' optima, their critical paths, out of reach of priorities alone."""
     policy = dataclasses.replace(WINDOWS, dimensions=0)
     graphs = [delayed(np.random.default_rng(seed)) for seed in range(6)]
-    batch = [prepared(graph, policy, "lookahead") for graph in graphs]
+    batch = [prepared(graph, policy) for graph in graphs]
     config = dataclasses.replace(CONFIG, c_logits=0.001, clip_norm=1.0)
     state = jax.jit(functools.partial(reinforce.init_state, policy=policy, config=config))(
         jax.random.key(0), batch[0].inputs
@@ -289,7 +290,7 @@ def test_parameters_that_are_not_finite_are_an_error():
     params = first_state(policy=WINDOWS).params["params"]
     nan = {"params": {**params, "hold": params["hold"] * jnp.nan}}
     with pytest.raises(OptionError, match="training has diverged"):
-        reinforce.scores(nan, examples("lookahead")[0], WINDOWS)
+        reinforce.scores(nan, examples(WINDOWS)[0], WINDOWS)
 
 
 def test_the_defaults_of_the_paper():
@@ -301,4 +302,4 @@ def test_the_defaults_of_the_paper():
         0.1,
     )
     assert (config.baseline, config.batch_size) == ("standardised", 1)
-    assert config.generation == MachineProblem(GRAPHS[0]).generation == "parallel"
+    assert OneShotConfig().generation == MachineProblem(GRAPHS[0]).generation == "parallel"

@@ -23,10 +23,7 @@ POLICY = OneShotConfig(encoder="mlp", size=6, layers=1, dimensions=2, feature_se
 CONFIG = OneShotTraining(epochs=3, samples=16, batch_size=2, learning_rate=0.03, seed=1)
 TRAINING = uniform_job_shops(4, 4, count=3)
 VALIDATION = uniform_job_shops(4, 4, count=2, seed=1)
-LOOKAHEAD = {
-    "policy": dataclasses.replace(POLICY, windows=True),
-    "config": dataclasses.replace(CONFIG, generation="lookahead"),
-}
+LOOKAHEAD = dataclasses.replace(POLICY, generation="lookahead")
 STEPS = 6
 """Of 3 epochs, of two graphs and then one."""
 
@@ -93,10 +90,10 @@ def test_a_resumed_run_ends_bit_for_bit_where_it_would_have(whole, resumed):
 
 
 def test_a_resumed_run_with_windows_ends_bit_for_bit_where_it_would_have(tmp_path):
-    run(tmp_path / "whole", **LOOKAHEAD)
+    run(tmp_path / "whole", policy=LOOKAHEAD)
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "resumed", stop_after=3, **LOOKAHEAD)
-    run(tmp_path / "resumed", **LOOKAHEAD)
+        run(tmp_path / "resumed", stop_after=3, policy=LOOKAHEAD)
+    run(tmp_path / "resumed", policy=LOOKAHEAD)
     whole, resumed = (checkpoint(tmp_path / name) for name in ("whole", "resumed"))
     chex.assert_trees_all_equal(whole, resumed)
     assert rows(tmp_path / "whole") == rows(tmp_path / "resumed")
@@ -112,16 +109,15 @@ def test_graphs_are_scheduled_as_asked(tmp_path, generation, monkeypatch):
     monkeypatch.setattr(
         reinforce, "costs", lambda problem, drawn: seen.append(problem) or inner(problem, drawn)
     )
-    options = LOOKAHEAD if generation == "lookahead" else {}
-    config = dataclasses.replace(CONFIG, generation=generation, epochs=1)
-    run(tmp_path, **{**options, "config": config})
+    policy = dataclasses.replace(POLICY, generation=generation)
+    run(tmp_path, config=dataclasses.replace(CONFIG, epochs=1), policy=policy)
     assert {problem.generation for problem in seen} == {generation}
     assert len(seen) == 3 + 2 * 2  # of training, and validation before and after
 
 
 def test_validation_by_the_greedy_schedule_and_who_holds():
-    policy, config = LOOKAHEAD["policy"], LOOKAHEAD["config"]
-    held_out = [prepared(graph, policy, "lookahead") for graph in VALIDATION]
+    policy = LOOKAHEAD
+    held_out = [prepared(graph, policy) for graph in VALIDATION]
     params = reinforce.one_shot_policy(policy).init(jax.random.key(0), held_out[0].inputs)
     found = []
     for hold in (-50.0, 50.0):
@@ -132,7 +128,7 @@ def test_validation_by_the_greedy_schedule_and_who_holds():
             windows = np.full_like(logits, hold > 0)
             makespan = example.problem.decode(np.append(logits, windows)).makespan
             expected.append(makespan / example.problem.lower_bound)
-        found.append(validation_cost(params, held_out, policy, config))
+        found.append(validation_cost(params, held_out, policy, CONFIG))
         assert found[-1] == pytest.approx(np.mean(expected))
     assert found[0] != found[1]
 
@@ -264,9 +260,7 @@ def test_graphs_of_an_epoch_by_its_number(tmp_path):
         ({"config": dataclasses.replace(CONFIG, batch_size=0)}, "batch_size is 0"),
         ({"config": dataclasses.replace(CONFIG, epsilon=0.0)}, "epsilon is 0.0"),
         ({"config": dataclasses.replace(CONFIG, epsilon=np.nan)}, "epsilon is nan"),
-        ({"config": LOOKAHEAD["config"]}, "without windows can't be trained for lookahead"),
-        ({"policy": LOOKAHEAD["policy"]}, "with windows can't be trained for parallel"),
-        ({"config": dataclasses.replace(CONFIG, generation="none")}, "generation must be one of"),
+        ({"policy": dataclasses.replace(POLICY, generation="none")}, "generation must be one of"),
         ({"config": dataclasses.replace(CONFIG, learning_rate=np.nan)}, "diverged"),
         ({"validation": [graph_of(0, []).replace(capacity=np.array([1]))]}, "ops"),
         ({"graphs": [graph_of(2, [(0, 1)])]}, "capacity"),

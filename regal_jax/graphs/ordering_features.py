@@ -17,13 +17,12 @@ import numba
 import numpy as np
 import scipy.linalg
 from scipy.sparse import coo_array, csr_array, eye_array
-from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
 
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
 from regal_jax.graphs.features import memory_by_op
-from regal_jax.graphs.precedence import levels, levels_to_sinks, op_pairs
+from regal_jax.graphs.precedence import connected_components, levels, levels_to_sinks, op_pairs
 
 OrderingFeatureSet = Literal["paper", "extended"]
 
@@ -172,9 +171,8 @@ def _extended(graph: ComputationGraph, memory: np.ndarray) -> np.ndarray:
 def _laplacians(graph: ComputationGraph) -> Iterator[tuple[np.ndarray, csr_array]]:
     """The ops of each component of two ops or more, and their normalised Laplacian."""
     pairs = op_pairs(graph)
-    ones = np.ones(len(pairs))
-    directed = coo_array((ones, (pairs[:, 0], pairs[:, 1])), (graph.num_ops, graph.num_ops))
-    num_components, label = connected_components(directed, directed=False)
+    label = connected_components(graph)
+    num_components = int(label.max(initial=-1)) + 1
     members = ragged_rows(label, np.arange(graph.num_ops), num_components)
     edges = ragged_rows(label[pairs[:, 0]], np.arange(len(pairs)), num_components)
     place = np.empty(graph.num_ops, np.int64)

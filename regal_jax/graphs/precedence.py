@@ -142,3 +142,13 @@ def _necessary(pairs: np.ndarray, descendants: np.ndarray) -> np.ndarray:
             keep[edge] = True
             implied |= descendants[after]
     return keep
+
+
+def connected_components(graph: ComputationGraph) -> np.ndarray:
+    """int[O]: label of the part each op is in, from 0 on; no edge joins two parts."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components as label
+
+    pairs = op_pairs(graph)
+    links = coo_array((np.ones(len(pairs)), pairs.T), (graph.num_ops, graph.num_ops))
+    return label(links, directed=False)[1]

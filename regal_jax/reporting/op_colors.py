@@ -54,12 +54,6 @@ def by_job(job: np.ndarray) -> OpColors:
 def _jobs(graph: ComputationGraph) -> np.ndarray:
     """int[O]: which job an op belongs to, a part of the graph that waits for no other; numbered by
     their first ops."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    pairs = precedence.op_pairs(graph)
-    shape = (graph.num_ops, graph.num_ops)
-    links = coo_array((np.ones(len(pairs)), pairs.T), shape)
-    label = connected_components(links, directed=False)[1]
+    label = precedence.connected_components(graph)
     _, first, numbered = np.unique(label, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[numbered]

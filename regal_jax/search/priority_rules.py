@@ -102,7 +102,7 @@ def greedily_balanced(
 def whole_components(graph: ComputationGraph, weight: np.ndarray, num_devices: int) -> np.ndarray:
     """Parts of the graph that share no produced tensor stay whole; heaviest first to the lightest
     device. Replicas of a model (microbatches, ensembles) are such parts."""
-    label = connected_components(graph)
+    label = precedence.connected_components(graph)
     total = np.bincount(label, weight) if graph.num_ops else np.zeros(0)
     heaviest = np.argsort(-total, kind="stable")
     return _to_lightest(heaviest, total, num_devices, len(total))[label]
@@ -127,16 +127,6 @@ def nearest_end_first(graph: ComputationGraph) -> np.ndarray:
     """
     fold = np.minimum(precedence.levels(graph), precedence.levels_to_sinks(graph))
     return np.argsort(fold, kind="stable").astype(np.int32)
-
-
-def connected_components(graph: ComputationGraph) -> np.ndarray:
-    """int[O]: label of the part each op is in, by tensors that have a producer."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components as label
-
-    ends = graph.edges[:, 0], graph.edges[:, 2]
-    shape = (graph.num_ops, graph.num_ops)
-    return label(coo_array((np.ones(len(graph.edges)), ends), shape), directed=False)[1]
 
 
 def op_weights(graph: ComputationGraph, objective: Objective) -> np.ndarray:

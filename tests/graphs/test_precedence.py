@@ -6,7 +6,7 @@ import time
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -135,3 +135,13 @@ def test_ten_thousand_ops_take_seconds_at_most():
     precedence.transitive_reduction(graph)
     precedence.critical_path(graph)
     assert time.perf_counter() - start < 5
+
+
+@given(computation_graphs(max_ops=12))
+@settings(max_examples=50, deadline=None)
+def test_components_are_those_of_networkx(graph):
+    links = as_networkx(graph).to_undirected()
+    label = precedence.connected_components(graph)
+    for component in nx.connected_components(links):
+        assert len(set(label[list(component)].tolist())) == 1
+    assert len(set(label.tolist())) == nx.number_connected_components(links)

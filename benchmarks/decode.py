@@ -8,16 +8,13 @@ how many times slower its peers are. All results are compared for equality befor
 
 import argparse
 import ctypes
-import shutil
-import subprocess
-import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import instances
 import jax
 import numpy as np
+from timing import compiled_library, fastest, on_device
 
 from regal_jax.environments import fitness, native, native_graph
 from regal_jax.environments.platform import Platform
@@ -36,7 +33,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--jax_largest", type=int, default=1200, help="ops; pure JAX up to here")
     flags = parser.parse_args()
-    library = compiled_library()
+    library = compiled_library(SOURCE)
     graphs = instances.graphs_of_sizes(flags.data_dir, flags.sizes)
     print(f"{instances.machine()}; batch {flags.batch}, {flags.num_devices} devices")
     header = ["graph", "ops", "tensors", "kernel us", "C++ us", "C++ / kernel"]
@@ -62,14 +59,14 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
     peak = one_core()
     contenders: dict[str, Callable] = {"kernel": one_core, "all": all_cores}
     contenders["jit"] = jax.jit(problem.fitness).lower(genes).compile()
-    contenders["jit"] = _on_device(contenders["jit"], genes)
+    contenders["jit"] = on_device(contenders["jit"], genes)
     np.testing.assert_array_equal(contenders["jit"](), peak.max(axis=1).astype(np.float32))
     if library is not None:
         contenders["cpp"] = plain_decoder(library, graph, genes, num_devices)
         np.testing.assert_array_equal(contenders["cpp"](), peak)
     if graph.num_ops <= flags.jax_largest:
         contenders["jax"] = pure_jax(graph, genes, num_devices, peak)
-    seconds = fastest(contenders, flags.repeats)
+    seconds = fastest(contenders, flags.repeats, slow=("jax",))
     ratio = {name: value / seconds["kernel"] for name, value in seconds.items()}
     microseconds = {name: value / flags.batch * 1e6 for name, value in seconds.items()}
     return [
@@ -85,19 +82,6 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
     ]
 
 
-def fastest(contenders: dict[str, Callable], repeats: int) -> dict[str, float]:
-    """Seconds of the fastest call of each; calls alternate, so that all meet the same machine."""
-    best = dict.fromkeys(contenders, float("inf"))
-    for repeat in range(repeats):
-        for name, run in contenders.items():
-            if name == "jax" and repeat >= 3:
-                continue
-            start = time.perf_counter()
-            run()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return best
-
-
 def pure_jax(graph, genes, num_devices, peak) -> Callable:
     """The vmapped pure-JAX cost; compared within float32 rounding of sums of bytes."""
     problem = PlacementProblem(graph, num_devices, backend="jax")
@@ -106,23 +90,6 @@ def pure_jax(graph, genes, num_devices, peak) -> Callable:
     operand, genes = problem.operand(), jax.device_put(genes)
     np.testing.assert_allclose(costs(operand, genes), peak.max(axis=1), rtol=1e-3)
     return lambda: jax.block_until_ready(costs(operand, genes))
-
-
-def _on_device(function, genes) -> Callable:
-    genes = jax.device_put(genes)
-    return lambda: jax.block_until_ready(function(genes))
-
-
-def compiled_library():
-    """plain_decode.cpp as a shared library, or None (with a message) where g++ is missing."""
-    if shutil.which("g++") is None:
-        print("g++ is not installed: the comparison with plain C++ is left out")
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "plain_decode.so"
-        command = ["g++", "-O3", "-march=native", "-shared", "-fPIC", SOURCE, "-o", target]
-        subprocess.run(command, check=True)
-        return ctypes.CDLL(str(target))
 
 
 def plain_decoder(library, graph, genes, num_devices) -> Callable:

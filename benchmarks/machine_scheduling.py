@@ -11,16 +11,13 @@ demands of 1 to 593.
 
 import argparse
 import ctypes
-import shutil
-import subprocess
-import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import instances
 import jax
 import numpy as np
+from timing import compiled_library, fastest, on_device
 
 from regal_jax.datasets.layered import layered_graph
 from regal_jax.environments import machine_kernel, machine_native
@@ -37,7 +34,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=15)
     flags = parser.parse_args()
-    library = compiled_library()
+    library = compiled_library(SOURCE)
     print(f"{instances.machine()}; batch {flags.batch}")
     header = ["graph", "ops", "schedules/s", "us", "C++ / kernel", "in jit / kernel"]
     header += ["serial / kernel", "lookahead / kernel", "speedup of all cores"]
@@ -88,14 +85,14 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
         "serial": _kernel(columns, genes, machine_kernel.SERIAL),
         "lookahead": _kernel(columns, both, machine_kernel.LOOKAHEAD),
         "all": lambda: problem.makespans(genes),
-        "jit": _on_device(jax.jit(problem.fitness).lower(genes).compile(), genes),
+        "jit": on_device(jax.jit(problem.fitness).lower(genes).compile(), genes),
     }
     np.testing.assert_array_equal(contenders["kernel"](), makespan)
     np.testing.assert_array_equal(contenders["jit"](), makespan.astype(np.float32))
     if library is not None:
         contenders["cpp"] = plain_scheduler(library, columns, genes)
         np.testing.assert_array_equal(contenders["cpp"](), makespan)
-    seconds = fastest(contenders, flags.repeats)
+    seconds = fastest(contenders, flags.repeats, slow=("serial", "lookahead"))
     ratio = {name: value / seconds["kernel"] for name, value in seconds.items()}
     return [
         graph.name,
@@ -110,41 +107,11 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
     ]
 
 
-def fastest(contenders: dict[str, Callable], repeats: int) -> dict[str, float]:
-    """Seconds of the fastest call of each; calls alternate, so that all meet the same machine."""
-    best = dict.fromkeys(contenders, float("inf"))
-    for repeat in range(repeats):
-        for name, run in contenders.items():
-            if name in ("serial", "lookahead") and repeat >= 3:
-                continue
-            start = time.perf_counter()
-            run()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return best
-
-
 def _kernel(columns: MachineColumns, genes: np.ndarray, generation: int) -> Callable:
     packed = machine_native.pack(columns)
     return lambda: machine_native.evaluate_batch(columns, packed, genes, generation, num_threads=1)[
         0
     ]
-
-
-def _on_device(function, genes) -> Callable:
-    genes = jax.device_put(genes)
-    return lambda: jax.block_until_ready(function(genes))
-
-
-def compiled_library():
-    """plain_machine_scheduling.cpp as a shared library, or None (with a message) without g++."""
-    if shutil.which("g++") is None:
-        print("g++ is not installed: the comparison with plain C++ is left out")
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "plain_machine_scheduling.so"
-        command = ["g++", "-O3", "-march=native", "-shared", "-fPIC", SOURCE, "-o", target]
-        subprocess.run(command, check=True)
-        return ctypes.CDLL(str(target))
 
 
 def plain_scheduler(library, columns: MachineColumns, genes: np.ndarray) -> Callable:

@@ -1,6 +1,8 @@
 """The smallest training setup, shared so that the tests of training share compilations."""
 
+import csv
 import functools
+from pathlib import Path
 
 import chex
 import jax
@@ -57,3 +59,19 @@ def run_steps(count: int, config: TrainingConfig = CONFIG, *, num_devices: int =
         state, metrics = step(jax.random.key(index), state, batch, model=bucket.model)
         rewards.append(float(metrics["reward"]))
     return state, rewards
+
+
+def stopped(stop_after: int | None):
+    """An ``on_step`` that interrupts a run after a step."""
+
+    def on_step(step, metrics):
+        if step == stop_after:
+            raise KeyboardInterrupt
+
+    return on_step
+
+
+def rows(directory: Path) -> list[dict[str, str]]:
+    """metrics.csv without the seconds."""
+    with (directory / "metrics.csv").open(newline="") as file:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]

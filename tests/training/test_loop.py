@@ -1,6 +1,5 @@
 """The training loop: it resumes to the same result, and keeps the best policy."""
 
-import csv
 import dataclasses
 
 import chex
@@ -12,16 +11,12 @@ from regal_jax.errors import OptionError, RegalError
 from regal_jax.policies.regal import RegalConfig
 from regal_jax.training import checkpoints, loop
 from tests.policies.cases import chain, inputs_of
-from tests.training.cases import CONFIG, REGAL, buckets
+from tests.training.cases import CONFIG, REGAL, buckets, rows, stopped
 
 VALIDATE_EVERY = 2
 
 
 def run(directory, *, stop_after=None, config=CONFIG):
-    def on_step(step, metrics):
-        if step == stop_after:
-            raise KeyboardInterrupt
-
     return loop.train(
         buckets(),
         buckets(),
@@ -30,14 +25,8 @@ def run(directory, *, stop_after=None, config=CONFIG):
         directory=directory,
         validate_every=VALIDATE_EVERY,
         about={"objective": "makespan"},
-        on_step=on_step,
+        on_step=stopped(stop_after),
     )
-
-
-def rows(directory):
-    """metrics.csv without the seconds."""
-    with (directory / "metrics.csv").open(newline="") as file:
-        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """The loop that trains one-shot policies: what it writes, resuming, and what it reuses."""
 
-import csv
 import dataclasses
 import json
 
@@ -18,6 +17,7 @@ from regal_jax.training import one_shot as reinforce
 from regal_jax.training.one_shot import OneShotTraining
 from regal_jax.training.one_shot_loop import prepared, train_one_shot, validation_cost
 from tests.oracles.ordering import graph_of
+from tests.training.cases import rows, stopped
 
 POLICY = OneShotConfig(encoder="mlp", size=6, layers=1, dimensions=2, feature_set="extended")
 CONFIG = OneShotTraining(epochs=3, samples=16, batch_size=2, learning_rate=0.03, seed=1)
@@ -37,10 +37,6 @@ def run(
     validation=VALIDATION,
     policy=POLICY,
 ):
-    def on_step(step, metrics):
-        if step == stop_after:
-            raise KeyboardInterrupt
-
     return train_one_shot(
         graphs,
         validation,
@@ -48,14 +44,8 @@ def run(
         config=config,
         directory=directory,
         about={"data": "job shops"},
-        on_step=on_step,
+        on_step=stopped(stop_after),
     )
-
-
-def rows(directory):
-    """metrics.csv without the seconds."""
-    with (directory / "metrics.csv").open(newline="") as file:
-        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
 @pytest.fixture(scope="module")

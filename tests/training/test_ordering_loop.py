@@ -1,6 +1,5 @@
 """The loop that trains policies over orders: batches, resuming, and what it writes."""
 
-import csv
 import dataclasses
 import json
 
@@ -21,6 +20,7 @@ from regal_jax.training.ordering_loop import batches, train_ordering
 from regal_jax.training.topological_order import OrderingTraining
 from tests.oracles import ordering as oracle
 from tests.policies.cases import chain, inputs_of
+from tests.training.cases import rows, stopped
 
 POLICY = OrderingConfig(encoder="mlp", size=6, layers=1, dimensions=2)
 CONFIG = OrderingTraining(
@@ -50,10 +50,6 @@ def shapes():
 
 
 def run(directory, *, stop_after=None, config=CONFIG, graphs=epoch_graphs, validation=VALIDATION):
-    def on_step(step, metrics):
-        if step == stop_after:
-            raise KeyboardInterrupt
-
     return train_ordering(
         graphs,
         validation,
@@ -61,14 +57,8 @@ def run(directory, *, stop_after=None, config=CONFIG, graphs=epoch_graphs, valid
         config=config,
         directory=directory,
         about={"objective": "peak_memory"},
-        on_step=on_step,
+        on_step=stopped(stop_after),
     )
-
-
-def rows(directory):
-    """metrics.csv without the seconds."""
-    with (directory / "metrics.csv").open(newline="") as file:
-        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
 @pytest.fixture(scope="module")

@@ -66,9 +66,9 @@ def optimize(
       time_limit: seconds after which a search ends with the best so far; it is looked at every few
         generations. With a limit the result depends on the machine's speed.
       decoding: of "topoformer": "greedy" (one order), "sample" (the best of as many as
-        evaluations), "beam" search of that width, or "guided": from the beam of 16 on, dynamic
-        programmes of that width below the best peak, in which the policy breaks ties. Of
-        "one_shot": "greedy", "sample", or "brkga", that begins with samples.
+        evaluations), "beam" search of that width, or "guided" (its default): from the beam of 16
+        on, dynamic programmes of that width below the best peak, in which the policy breaks ties.
+        Of "one_shot": "greedy", "sample" (its default), or "brkga", that begins with samples.
       generation: how priorities become a schedule on machine types, see ``MachineProblem``;
         "parallel" unless given, for "one_shot" that of its policy. ("auto", "justification" and
         "cp_sat" have their own.)

@@ -82,11 +82,12 @@ def test_budgets_are_the_papers():
         for name in ("topoformer", "approximate_dp", "random_orders", "brkga")
     }
     assert of == {
-        "topoformer": 16,
+        "topoformer": 300,  # ours: guided
         "approximate_dp": 100_000,
         "random_orders": 100,
         "brkga": 5000,
     }
+    assert methods.default_evaluations("topoformer", 500, "beam", timed=False) == 16
 
 
 @pytest.mark.parametrize("seed", range(4))

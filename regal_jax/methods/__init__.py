@@ -95,6 +95,8 @@ def default_evaluations(
     """The budget of a method that is given none: the papers' for published ones. For ``auto`` and
     ``portfolio``, most of whose evaluations are incremental, a million (some seconds), less for
     graphs of thousands of ops; with a time limit, as many as fit in."""
+    if name == "topoformer" and decoding in (None, "guided"):
+        return ordering.GUIDED_WIDTH
     if METHODS.get(name) is not run_portfolio:
         return OTHER_EVALUATIONS.get(name, PUBLISHED_EVALUATIONS)
     most = 10**9 if timed else 1_000_000

@@ -38,6 +38,8 @@ NARROW_WIDTH = 1000
 NARROW_PART = 10
 """The beam is no wider than the budget over this, and takes no more of the time left."""
 
+GUIDED_WIDTH = 300
+"""Of the dynamic programme that a policy guides: about as fast as 1,000 unguided, and better."""
 GUIDES = (1.0, 0.0, 3.0)
 """Mean tensors that a standard deviation of priorities is worth, in the turns of guided search."""
 
@@ -46,19 +48,22 @@ Orders = Callable[[ComputationGraph, np.ndarray, Budget], list[np.ndarray]]
 
 def run_topoformer(problem: PlacementProblem, budget: Budget) -> Found:
     """One pass of the encoder, then orders by ``budget.decoding`` (4.2): "greedy", the best of as
-    many samples as evaluations, beam search of that width with state-collapsing, or "guided"."""
+    many samples as evaluations, beam search of that width with state-collapsing, or "guided", the
+    default (for policies without priorities it is "beam")."""
     _check(problem, "topoformer")
     check_evaluations(budget.evaluations)
-    decoding = budget.decoding or "beam"
-    if decoding not in DECODINGS:
-        raise OptionError(f"topoformer is decoded by {', '.join(DECODINGS)}, not by {decoding}")
+    if budget.decoding is not None and budget.decoding not in DECODINGS:
+        names = ", ".join(DECODINGS)
+        raise OptionError(f"topoformer is decoded by {names}, not by {budget.decoding}")
     path = budget.policy or shipped_policy(problem.objective, "topoformer")
     params, config, _ = checkpoints.load_policy(path, OrderingConfig)
     if config.decoder != "nar":
-        budget = budget._replace(decoding=decoding)
+        budget = budget._replace(decoding=budget.decoding or "beam")
         return _of_orders(problem, budget, _drawn(params, config, problem.graph, budget))
     priorities = op_priorities(params, config, problem.graph)
-    return _of_orders(problem, budget, DECODINGS[decoding](problem.graph, priorities, budget))
+    return _of_orders(
+        problem, budget, DECODINGS[budget.decoding or "guided"](problem.graph, priorities, budget)
+    )
 
 
 def run_approximate_dp(problem: PlacementProblem, budget: Budget) -> Found:
@@ -189,6 +194,8 @@ def guided_orders(graph, priorities, budget: Budget) -> list[np.ndarray]:
     to have run what should be early.
     """
     begin = beam_orders(graph, priorities, budget._replace(evaluations=SAMPLES))[0]
+    if graph.num_ops == 0 or graph.num_tensors == 0:
+        return [begin]
     spread = max(float(np.std(priorities)), 1e-9)
     bytes_early = (np.mean(priorities) - priorities) / spread * float(np.mean(graph.size))
     potentials = [None if weight == 0 else weight * bytes_early for weight in GUIDES]

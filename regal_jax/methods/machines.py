@@ -148,11 +148,6 @@ def run_one_shot(problem: MachineProblem, budget: Budget) -> MachineFound:
     return DECODINGS[decoding](problem, scores, budget)
 
 
-def op_logits(params, config: OneShotConfig, graph: ComputationGraph) -> np.ndarray:
-    """float32[O]: a policy's logits."""
-    return op_scores(params, config, graph).logits
-
-
 def op_scores(params, config: OneShotConfig, graph: ComputationGraph) -> Scores:
     """What a policy says of a graph's ops; graphs are padded so that few shapes are compiled."""
     edges = 1 << (max(len(precedence.op_pairs(graph)), 2) - 1).bit_length()

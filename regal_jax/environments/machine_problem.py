@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import jax
 import numpy as np
 
-from regal_jax.environments import machine_call, machine_kernel, machine_native
+from regal_jax.environments import machine_call, machine_kernel, machine_native, random_keys
 from regal_jax.environments.machine_bounds import makespan_bound
 from regal_jax.environments.machine_columns import MachineColumns, machine_columns
 from regal_jax.environments.schedule import Schedule
@@ -122,7 +122,7 @@ class MachineProblem:
         """
         if not isinstance(chromosomes, jax.core.Tracer):
             return self.makespans(chromosomes)
-        self._check_shape(chromosomes.shape)
+        random_keys.check_shape(chromosomes.shape, self.num_genes)
         return machine_call.makespans(
             self.operand,
             chromosomes.astype(np.float32),
@@ -210,15 +210,9 @@ class MachineProblem:
             with_starts=with_starts,
         )
 
-    def _check_shape(self, shape: tuple[int, ...]) -> None:
-        if len(shape) != 2 or shape[1] != self.num_genes:
-            raise OptionError(
-                f"chromosomes must have shape [batch, {self.num_genes}], got {list(shape)}"
-            )
-
     def _checked(self, chromosomes) -> np.ndarray:
         genes = np.asarray(chromosomes, np.float32)
-        self._check_shape(genes.shape)
+        random_keys.check_shape(genes.shape, self.num_genes)
         if np.isnan(genes).any():
             raise OptionError("chromosomes hold a value that is not a number")
         return genes

@@ -127,7 +127,7 @@ class PlacementProblem:
         shape = exact_shape(self.graph)
         model = fitness.cost_model(self.objective, self.platform, shape.ops, self.backend)
         if isinstance(chromosomes, jax.core.Tracer) or self.backend == "jax":
-            self._check_shape(chromosomes.shape)
+            random_keys.check_shape(chromosomes.shape, self.num_genes)
             return fitness.costs(model, self._exact_operand(), self._extended(chromosomes))
         chromosomes = self._checked(chromosomes)
         return fitness.exact_costs(
@@ -185,15 +185,9 @@ class PlacementProblem:
             return jax.numpy.zeros((len(chromosomes), count), jax.numpy.float32)
         return jax.numpy.pad(chromosomes, ((0, 0), (0, count - self.num_genes)))
 
-    def _check_shape(self, shape: tuple[int, ...]) -> None:
-        if len(shape) != 2 or shape[1] != self.num_genes:
-            raise OptionError(
-                f"chromosomes must have shape [batch, {self.num_genes}], got {list(shape)}"
-            )
-
     def _checked(self, chromosomes) -> np.ndarray:
         genes = np.asarray(chromosomes, np.float32)
-        self._check_shape(genes.shape)
+        random_keys.check_shape(genes.shape, self.num_genes)
         if not np.all(np.isfinite(genes)):
             raise OptionError("chromosomes hold a value that is not a finite number")
         return genes

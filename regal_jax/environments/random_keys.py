@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from regal_jax.environments.schedule import Schedule
+from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 
@@ -22,6 +23,12 @@ class Genes(NamedTuple):
     affinity: jax.Array
     op_priority: jax.Array
     transfer_priority: jax.Array
+
+
+def check_shape(shape: tuple[int, ...], num_genes: int) -> None:
+    """Raises OptionError for what is not a batch of chromosomes of so many genes."""
+    if len(shape) != 2 or shape[1] != num_genes:
+        raise OptionError(f"chromosomes must have shape [batch, {num_genes}], got {list(shape)}")
 
 
 def num_genes(num_ops: int, num_tensors: int, num_devices: int) -> int:

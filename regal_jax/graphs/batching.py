@@ -62,6 +62,11 @@ def bytes_dtype() -> type:
     return np.int64 if jax.config.jax_enable_x64 else np.float32  # type: ignore[attr-defined]
 
 
+def padded_pairs(count: int) -> int:
+    """A power of two, at least 2: how many pairs of ops the inputs of attention have room for."""
+    return 1 << (max(count, 2) - 1).bit_length()
+
+
 def padded_size(count: int, *, smallest: int = 8) -> int:
     """The next rung of a ladder of sizes whose steps are the square root of two."""
     rung = smallest

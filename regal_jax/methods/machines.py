@@ -13,7 +13,6 @@ from regal_jax.environments.machine_problem import MachineProblem
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
-from regal_jax.graphs.batching import padded_size
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.base import Budget, History, check_evaluations
 from regal_jax.methods.learned import policy_file, shipped_policy
@@ -105,11 +104,8 @@ def run_auto(problem: MachineProblem, budget: Budget) -> MachineFound:
     if not path.exists() or graph.num_ops > MOST_OPS or count == 0:
         return run_justification(problem, budget)
     params, config, _ = checkpoints.load_policy(path, OneShotConfig)
-    drawn = one_shot.draw(
-        np.random.default_rng(budget.seed), op_scores(params, config, graph), count
-    )
     drawn_for = MachineProblem(graph, generation=config.generation)
-    chromosomes = one_shot.chromosomes(drawn_for, drawn.priorities, drawn.holds)
+    chromosomes = _samples(drawn_for, op_scores(params, config, graph), budget.seed, count)
     begin = _best(drawn_for, budget, chromosomes)
     found = run_justification(problem, budget.after(begin), drawn_for.starts(chromosomes))
     later = [(count + spent, min(cost, begin.cost)) for spent, cost in found.history]
@@ -150,9 +146,7 @@ def run_one_shot(problem: MachineProblem, budget: Budget) -> MachineFound:
 
 def op_scores(params, config: OneShotConfig, graph: ComputationGraph) -> Scores:
     """What a policy says of a graph's ops; graphs are padded so that few shapes are compiled."""
-    edges = 1 << (max(len(precedence.op_pairs(graph)), 2) - 1).bit_length()
-    inputs = one_shot.one_shot_inputs(graph, config, padded_size(graph.num_ops), edges)
-    found = _scores(params, inputs, config)
+    found = _scores(params, one_shot.padded_inputs(graph, config), config)
     return jax.tree.map(lambda leaf: np.asarray(leaf)[: graph.num_ops], found)
 
 
@@ -175,8 +169,13 @@ def _greedy(problem: MachineProblem, scores: Scores, budget: Budget) -> MachineF
 
 
 def _sampled(problem: MachineProblem, scores: Scores, budget: Budget) -> MachineFound:
-    drawn = one_shot.draw(np.random.default_rng(budget.seed), scores, budget.evaluations)
-    return _best(problem, budget, one_shot.chromosomes(problem, drawn.priorities, drawn.holds))
+    return _best(problem, budget, _samples(problem, scores, budget.seed, budget.evaluations))
+
+
+def _samples(problem: MachineProblem, scores: Scores, seed: int, count: int) -> np.ndarray:
+    """float32[count, genes]: chromosomes that a policy samples."""
+    drawn = one_shot.draw(np.random.default_rng(seed), scores, count)
+    return one_shot.chromosomes(problem, drawn.priorities, drawn.holds)
 
 
 def _searched(problem: MachineProblem, scores: Scores, budget: Budget) -> MachineFound:
@@ -209,11 +208,9 @@ MACHINE_EVALUATIONS = {"one_shot": SAMPLES, "random_search": SAMPLES}
 
 def best_rule_schedule(problem: MachineProblem) -> Schedule:
     """What to hold a search against: the shortest schedule of the priority rules."""
-    found = {
-        name: run_rule(problem, Budget(evaluations=1), name=name) for name in machine_rules.RULES
-    }
-    best = min(found, key=lambda name: found[name].cost)
-    return problem.scheduled(found[best].start, method=best, evaluations=1)
+    name = machine_rules.shortest(problem)[0]
+    found = run_rule(problem, Budget(evaluations=1), name=name)
+    return problem.scheduled(found.start, method=name, evaluations=1)
 
 
 def _evolved(problem: MachineProblem, budget: Budget, **options) -> MachineFound:

@@ -10,7 +10,7 @@ import numpy as np
 
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.errors import OptionError
-from regal_jax.graphs.batching import padded_size
+from regal_jax.graphs.batching import padded_pairs, padded_size
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.precedence import op_pairs
 from regal_jax.methods import simple
@@ -239,7 +239,7 @@ def _logits(seen, ready, last, first, config: OrderingConfig):
 
 
 def _padded(graph: ComputationGraph, config: OrderingConfig) -> OrderingInputs:
-    pairs = 1 << max(len(op_pairs(graph)) - 1, 1).bit_length()
+    pairs = padded_pairs(len(op_pairs(graph)))
     return ordering_inputs(graph, config, padded_size(graph.num_ops), pairs)
 
 

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from regal_jax.environments.machine_problem import Generation, MachineProblem
+from regal_jax.graphs import batching, precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.machine_features import (
     MachineFeatureSet,
@@ -228,12 +229,15 @@ def one_shot_inputs(
     return OrderingInputs(features=features, relations=related)
 
 
+def padded_inputs(graph: ComputationGraph, config: OneShotConfig) -> OrderingInputs:
+    """The inputs of a graph, padded to one of few sizes, so that few compilations are needed."""
+    num_edges = batching.padded_pairs(len(precedence.op_pairs(graph)))
+    return one_shot_inputs(graph, config, batching.padded_size(graph.num_ops), num_edges)
+
+
 def best_rule(graph: ComputationGraph, generation: Generation = "parallel") -> np.ndarray:
     """float32[O]: priorities of the simple rule whose schedule is shortest, the first of equals.
 
     Without windows, if generation is "lookahead".
     """
-    problem = MachineProblem(graph, generation=generation)
-    rules = machine_rules.RULES.values()
-    priorities = np.stack([machine_rules.genes(rule(graph)) for rule in rules])
-    return priorities[np.argmin(problem.makespans(chromosomes(problem, priorities)))]
+    return machine_rules.shortest(MachineProblem(graph, generation=generation))[1]

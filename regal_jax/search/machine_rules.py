@@ -16,6 +16,7 @@ from collections.abc import Callable
 import numba
 import numpy as np
 
+from regal_jax.environments.machine_problem import MachineProblem
 from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -115,6 +116,17 @@ RULES: dict[str, Rule] = {
     "rank_positional_weight": rank_positional_weight,
     "greatest_resource_demand": greatest_resource_demand,
 }
+
+
+def shortest(problem: MachineProblem) -> tuple[str, np.ndarray]:
+    """(name, genes float32[O]) of the rule whose schedule is shortest, the first of equals.
+
+    In the problem's generation; without windows, if that is "lookahead".
+    """
+    priorities = np.stack([genes(rule(problem.graph)) for rule in RULES.values()])
+    windows = ((0, 0), (0, problem.num_genes - problem.num_ops))
+    best = int(np.argmin(problem.makespans(np.pad(priorities, windows))))
+    return list(RULES)[best], priorities[best]
 
 
 def random_priorities(rng: np.random.Generator, num_ops: int, count: int) -> np.ndarray:

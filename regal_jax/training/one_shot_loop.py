@@ -12,22 +12,17 @@ import numpy as np
 
 from regal_jax.environments.machine_problem import MachineProblem
 from regal_jax.errors import OptionError
-from regal_jax.graphs import batching
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.precedence import op_pairs
-from regal_jax.policies.one_shot import OneShotConfig, draw, greedy, one_shot_inputs
+from regal_jax.policies.one_shot import OneShotConfig, draw, greedy, padded_inputs
 from regal_jax.training import one_shot as reinforce
 from regal_jax.training.one_shot import OneShotExample, OneShotTraining
-from regal_jax.training.run_folder import ahead, open_run
+from regal_jax.training.run_folder import EpochGraphs, ahead, open_run
 
 METRICS = (
     *("cost", "best_cost", "cost_std", "log_prob", "logit_norm", "gradient_norm"),
     "validation_cost",
 )
 """Costs are makespans over the graph's lower bound: the samples' mean, least and deviation."""
-
-EpochGraphs = Callable[[int], Sequence[ComputationGraph]]
-"""The training graphs of an epoch, a function of its number alone."""
 
 
 def train_one_shot(
@@ -92,9 +87,7 @@ def train_one_shot(
 def prepared(graph: ComputationGraph, policy: OneShotConfig) -> OneShotExample:
     """A graph for training, padded to one of few sizes, so that few compilations are needed."""
     problem = MachineProblem(graph, generation=policy.generation)
-    num_edges = 1 << (max(len(op_pairs(graph)), 2) - 1).bit_length()
-    num_ops = batching.padded_size(graph.num_ops)
-    return OneShotExample(one_shot_inputs(graph, policy, num_ops, num_edges), problem)
+    return OneShotExample(padded_inputs(graph, policy), problem)
 
 
 def validation_cost(

@@ -19,15 +19,12 @@ from regal_jax.graphs.precedence import op_pairs
 from regal_jax.policies.ordering import OrderingConfig, ordering_inputs
 from regal_jax.search import dynamic_programming
 from regal_jax.training import topological_order as reinforce
-from regal_jax.training.run_folder import ahead, open_run
+from regal_jax.training.run_folder import EpochGraphs, ahead, open_run
 from regal_jax.training.topological_order import OrderingExamples, OrderingTraining
 
 METRICS = ("cost", "advantage_std", "log_prob", "gradient_norm", "validation_cost")
 REFERENCE_ORDERS = 100
 """Costs are reported relative to the best of so many random orders, a baseline of the paper."""
-
-EpochGraphs = Callable[[int], Sequence[ComputationGraph]]
-"""The training graphs of an epoch, a function of its number alone."""
 
 
 def train_ordering(
@@ -146,8 +143,8 @@ def _roomy_shape(ops: int, members: Sequence[ComputationGraph]) -> tuple[GraphSh
     of other graphs of these sizes need no compilation of their own."""
     exact = batching.padded_shape(members)
     most_pairs = max(len(op_pairs(graph)) for graph in members)
-    sizes = [1 << (count - 1).bit_length() for count in (*exact[1:], max(most_pairs, 2))]
-    return GraphShape(ops, *sizes[:-1]), sizes[-1]
+    sizes = [1 << (count - 1).bit_length() for count in exact[1:]]
+    return GraphShape(ops, *sizes), batching.padded_pairs(most_pairs)
 
 
 def _example(graph, policy, shape, pairs: int) -> OrderingExamples:

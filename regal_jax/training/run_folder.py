@@ -4,15 +4,19 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 
+from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.training import checkpoints
 from regal_jax.training.metrics_log import MetricsLog
+
+EpochGraphs = Callable[[int], Sequence[ComputationGraph]]
+"""The training graphs of an epoch, a function of its number alone."""
 
 Item = TypeVar("Item")
 State = TypeVar("State")

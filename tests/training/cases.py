@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.regal import RegalConfig
+from regal_jax.training import checkpoints
 from regal_jax.training.examples import Bucket, prepare_examples
 from regal_jax.training.regal import TrainingConfig, init_state, train_step
 from tests.policies.cases import random_graph
@@ -75,3 +76,10 @@ def rows(directory: Path) -> list[dict[str, str]]:
     """metrics.csv without the seconds."""
     with (directory / "metrics.csv").open(newline="") as file:
         return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+
+
+def checkpoint(directory: Path, step: int):
+    """The latest checkpoint of a run, which is that of a step."""
+    with checkpoints.checkpoint_manager(directory / "checkpoints") as manager:
+        assert manager.latest_step() == step
+        return manager.restore(step)

@@ -17,7 +17,7 @@ from regal_jax.training import one_shot as reinforce
 from regal_jax.training.one_shot import OneShotTraining
 from regal_jax.training.one_shot_loop import prepared, train_one_shot, validation_cost
 from tests.oracles.ordering import graph_of
-from tests.training.cases import rows, stopped
+from tests.training.cases import checkpoint, rows, stopped
 
 POLICY = OneShotConfig(encoder="mlp", size=6, layers=1, dimensions=2, feature_set="extended")
 CONFIG = OneShotTraining(epochs=3, samples=16, batch_size=2, learning_rate=0.03, seed=1)
@@ -67,14 +67,8 @@ def resumed(tmp_path_factory):
     return directory
 
 
-def checkpoint(directory):
-    with checkpoints.checkpoint_manager(directory / "checkpoints") as manager:
-        assert manager.latest_step() == STEPS
-        return manager.restore(STEPS)
-
-
 def test_a_resumed_run_ends_bit_for_bit_where_it_would_have(whole, resumed):
-    chex.assert_trees_all_equal(checkpoint(whole), checkpoint(resumed))
+    chex.assert_trees_all_equal(checkpoint(whole, STEPS), checkpoint(resumed, STEPS))
     assert rows(whole) == rows(resumed)
     assert (whole / "best.policy").read_bytes() == (resumed / "best.policy").read_bytes()
 
@@ -84,7 +78,7 @@ def test_a_resumed_run_with_windows_ends_bit_for_bit_where_it_would_have(tmp_pat
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "resumed", stop_after=3, policy=LOOKAHEAD)
     run(tmp_path / "resumed", policy=LOOKAHEAD)
-    whole, resumed = (checkpoint(tmp_path / name) for name in ("whole", "resumed"))
+    whole, resumed = (checkpoint(tmp_path / name, STEPS) for name in ("whole", "resumed"))
     chex.assert_trees_all_equal(whole, resumed)
     assert rows(tmp_path / "whole") == rows(tmp_path / "resumed")
     params, config, _ = checkpoints.load_policy(tmp_path / "whole" / "best.policy", OneShotConfig)
@@ -153,7 +147,7 @@ def test_best_policy_is_the_one_of_best_validation(whole):
     assert (about["system"], about["data"]) == ("one_shot", "job shops")
     assert about["validation_cost"] <= min(costs.values())
     assert about["steps"] == 0 or costs[str(about["steps"])] == about["validation_cost"]
-    state = checkpoint(whole)
+    state = checkpoint(whole, STEPS)
     assert (int(state["step"]), int(state["epoch"])) == (STEPS, 3)
     chex.assert_trees_all_equal(params, jax.device_get(state["baseline"]))
     assert greedy_cost(params) == pytest.approx(about["validation_cost"])

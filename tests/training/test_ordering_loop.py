@@ -20,7 +20,7 @@ from regal_jax.training.ordering_loop import batches, train_ordering
 from regal_jax.training.topological_order import OrderingTraining
 from tests.oracles import ordering as oracle
 from tests.policies.cases import chain, inputs_of
-from tests.training.cases import rows, stopped
+from tests.training.cases import checkpoint, rows, stopped
 
 POLICY = OrderingConfig(encoder="mlp", size=6, layers=1, dimensions=2)
 CONFIG = OrderingTraining(
@@ -80,14 +80,8 @@ def resumed(tmp_path_factory):
     return directory
 
 
-def checkpoint(directory):
-    with checkpoints.checkpoint_manager(directory / "checkpoints") as manager:
-        assert manager.latest_step() == STEPS
-        return manager.restore(STEPS)
-
-
 def test_a_resumed_run_ends_bit_for_bit_where_it_would_have(whole, resumed):
-    chex.assert_trees_all_equal(checkpoint(whole), checkpoint(resumed))
+    chex.assert_trees_all_equal(checkpoint(whole, STEPS), checkpoint(resumed, STEPS))
     assert rows(whole) == rows(resumed)
     assert (whole / "best.policy").read_bytes() == (resumed / "best.policy").read_bytes()
 
@@ -133,7 +127,7 @@ def test_best_policy_is_the_one_of_best_validation(whole):
     assert about["objective"] == "peak_memory"
     assert about["validation_cost"] <= best
     assert about["steps"] == 0 or costs[about["steps"]] == best == about["validation_cost"]
-    state = checkpoint(whole)
+    state = checkpoint(whole, STEPS)
     chex.assert_trees_all_equal(params, jax.device_get(state["baseline"]))
     np.testing.assert_allclose(state["best"], about["validation_cost"], rtol=1e-6)
     again = ordering_loop.validation_cost(params, list(batches(VALIDATION, POLICY, 2)), POLICY)

@@ -15,7 +15,7 @@ from regal_jax.datasets.layered import (
     MIXTURE_WEIGHTS,
     layered_graph,
 )
-from regal_jax.datasets.task_graphs import task_graph
+from regal_jax.datasets.task_graphs import numbered_graphs, seed_label, task_graph
 from regal_jax.errors import GraphError, OptionError
 from regal_jax.graphs import random_graphs
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -33,8 +33,6 @@ COMMUNITIES, PROBABILITY_INSIDE, PROBABILITY_BETWEEN = 4, 0.3, 0.001
 
 COUNTS: Mapping[str, int] = MappingProxyType({"train": 3000, "valid": 300, "test": 300})
 """Graphs of each split; the paper has no validation graphs."""
-
-_SPLITS = tuple(COUNTS)
 
 
 def machine_graph(family: str, seed: int | Sequence[int], num_ops: int = 1000) -> ComputationGraph:
@@ -61,14 +59,13 @@ def machine_graph(family: str, seed: int | Sequence[int], num_ops: int = 1000) -
         raise OptionError(f"num_ops is {num_ops}: a graph of family {family} needs {least}")
     edges = FAMILIES[family](seed, num_ops)
     rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])  # apart from the edges'
-    label = seed if isinstance(seed, int | np.integer) else "-".join(map(str, seed))
     share = np.array(CAPACITY) / sum(CAPACITY)
     return task_graph(
         edges,
         _durations(rng, num_ops),
         machine_type=rng.choice(len(CAPACITY), size=num_ops, p=share),
         capacity=CAPACITY,
-        name=f"{family} {num_ops} {label}",
+        name=f"{family} {num_ops} {seed_label(seed)}",
         family=family,
         source="synthetic",
     )
@@ -89,13 +86,7 @@ def machine_graphs(
     """
     if family not in FAMILIES:
         raise OptionError(f"family {family!r} is none of {', '.join(FAMILIES)}")
-    if split not in _SPLITS:
-        raise OptionError(f"split {split!r} is none of {', '.join(_SPLITS)}")
-    count = COUNTS[split] if count is None else count
-    if count < 0:
-        raise OptionError(f"count is {count}, less than 0")
-    place = _SPLITS.index(split)
-    return (machine_graph(family, (place, index), num_ops) for index in range(count))
+    return numbered_graphs(lambda seed: machine_graph(family, seed, num_ops), COUNTS, split, count)
 
 
 def zoo_machine_graph(graph: ComputationGraph) -> ComputationGraph:

@@ -1,13 +1,13 @@
 """Task graphs: ops that precede one another, as in data sets of machine problems."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from regal_jax.errors import GraphError, RegalError
+from regal_jax.errors import GraphError, OptionError, RegalError
 from regal_jax.graphs import files
 from regal_jax.graphs.computation_graph import ComputationGraph, integer_column, ragged_rows
 
@@ -62,6 +62,34 @@ def _edge_column(edges: Any, num_ops: int) -> np.ndarray:
         edge = wrong[0] // 2
         raise GraphError("edges", f"edge {edge} {pairs[edge].tolist()}: not all in [0, {num_ops})")
     return flat.reshape(-1, 2)
+
+
+def seed_label(seed: int | Sequence[int]) -> str:
+    """A seed in a graph's name."""
+    return str(seed) if isinstance(seed, int | np.integer) else "-".join(map(str, seed))
+
+
+def numbered_graphs(
+    make: Callable[[tuple[int, int]], ComputationGraph],
+    counts: Mapping[str, int],
+    split: str,
+    count: int | None,
+) -> Iterator[ComputationGraph]:
+    """The graphs of a split: those that ``make`` gives for the seeds (place of the split, index).
+
+    Args:
+      counts: the full number of graphs by split, which is what None asks for.
+
+    Raises:
+      OptionError: for an unknown split or a negative count, before the first graph is asked for.
+    """
+    if split not in counts:
+        raise OptionError(f"split {split!r} is none of {', '.join(counts)}")
+    count = counts[split] if count is None else count
+    if count < 0:
+        raise OptionError(f"count is {count}, less than 0")
+    place = list(counts).index(split)
+    return (make((place, index)) for index in range(count))
 
 
 def name_and_text(path_or_text: str | os.PathLike, unnamed: str) -> tuple[str, str]:

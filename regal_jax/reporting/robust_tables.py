@@ -1,0 +1,318 @@
+"""Tables 1 to 3 of gflownet_robust_scheduling from rows of results, the paper's numbers beside.
+
+Rows have the columns of ``reporting.results`` and "setting". Their metrics are those of OWN, and
+one for each target, by its name: the speedup of the method's best candidate there, the graph's
+nominal durations (without the target's noise) over the time on the target.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from regal_jax.errors import OptionError
+from regal_jax.reporting import statistics, tables
+
+Row = Mapping[str, Any]
+
+SPEEDUPS = MappingProxyType({"proxy_1": "Proxy 1", "proxy_100": "Proxy 100"})
+"""Speedup on the proxy: of the best candidate, and the mean of all; with the columns' headings."""
+
+DIVERSITY = MappingProxyType({"ged": "GED [%]", "d_inv": "d_inv", "d_sen": "d_sen"})
+"""Of the candidates; see ``reporting.diversity`` for what they are and their units."""
+
+OWN = (*SPEEDUPS, *DIVERSITY, "seconds")
+"""Metrics that are not the name of a target."""
+
+
+class Spread(NamedTuple):
+    """A mean, and the standard deviation over seeds. In the paper's tables None where it isn't
+    given; that it is over seeds is what the text suggests, without saying so."""
+
+    mean: float
+    deviation: float | None = None
+
+
+PaperTable = Mapping[str, Mapping[str, Spread]]
+"""Cells by method and metric."""
+
+
+def _by_method(metrics: Sequence[str], lines: Mapping[str, Sequence[tuple]]) -> PaperTable:
+    """{method: {metric: cell}} from the lines of a table."""
+    return MappingProxyType(
+        {
+            method: {m: Spread(*cell) for m, cell in zip(metrics, line, strict=True)}
+            for method, line in lines.items()
+        }
+    )
+
+
+PAPER_TABLE_1: PaperTable = _by_method(
+    ("proxy_1", "noisy", "bandwidth", "latency", "ged", "d_inv", "d_sen"),
+    {
+        "critical_path": (
+            *((3.23, 0.00), (2.75, 0.00), (1.02, 0.00), (1.74, 0.00)),
+            *((0.0,), (0.0,), (0.0,)),
+        ),
+        "brkga": (
+            *((3.22, 0.00), (2.86, 0.15), (1.29, 0.45), (1.80, 0.34)),
+            *((55.92, 2.56), (22.83, 2.39), (56.21, 1.50)),
+        ),
+        "ppo": (
+            *((3.28, 0.07), (3.07, 0.09), (1.38, 0.49), (1.87, 0.38)),
+            *((85.08, 3.54), (31.71, 0.05), (105.64, 0.08)),
+        ),
+        "gflownet": (
+            *((3.21, 0.02), (3.05, 0.04), (1.78, 0.03), (2.11, 0.03)),
+            *((94.79, 0.15), (42.08, 0.33), (115.98, 0.09)),
+        ),
+    },
+)
+"""One real graph of about 78 ops, which isn't public. Its column "Proxy" is taken as the best
+candidate's; the paper doesn't say whether it is the mean of all."""
+
+PAPER_TABLE_2: PaperTable = _by_method(
+    ("proxy_1", "proxy_100", "ged", "d_inv", "d_sen"),
+    {
+        "critical_path": ((3.44,), (3.44,), (0.0,), (0.0,), (0.0,)),
+        "brkga": ((3.46,), (3.45,), (46.59,), (12.75,), (40.11,)),
+        "ppo": ((3.48,), (3.46,), (69.54,), (13.45,), (80.84,)),
+        "gflownet": ((3.46,), (3.41,), (92.02,), (24.27,), (90.17,)),
+    },
+)
+"""50 random graphs of 50 ops."""
+
+PAPER_TABLE_3: PaperTable = _by_method(
+    ("proxy_1", "proxy_100", "noisy", "bandwidth", "latency", "ged", "d_inv", "d_sen"),
+    {
+        "critical_path": (
+            *((2.74, 0.00), (2.74, 0.00), (2.51, 0.00), (0.89, 0.00), (1.43, 0.00)),
+            *((0.0,), (0.0,), (0.0,)),
+        ),
+        "brkga": (
+            *((2.59, 0.18), (2.58, 0.18), (2.46, 0.16), (1.55, 0.17), (1.80, 0.18)),
+            *((52.32, 21.59), (17.14, 8.17), (42.64, 12.23)),
+        ),
+        "ppo": (
+            *((2.41, 0.20), (2.23, 0.27), (2.28, 0.26), (0.91, 0.20), (1.43, 0.10)),
+            *((53.05, 7.27), (42.70, 3.44), (64.92, 4.08)),
+        ),
+        "gflownet": (
+            *((2.71, 0.03), (2.66, 0.01), (2.71, 0.01), (1.73, 0.01), (1.95, 0.03)),
+            *((87.95, 0.13), (26.56, 0.56), (91.33, 0.15)),
+        ),
+    },
+)
+"""Four real graphs that training hasn't seen; they aren't public."""
+
+
+class Line(NamedTuple):
+    """One method's line.
+
+    Attributes:
+      method: its label.
+      cells: by metric, mean and spread.
+      size: how many seeds (``over_seeds``) or graphs (``over_graphs``) that it was run on.
+    """
+
+    method: str
+    cells: Mapping[str, Spread | statistics.MeanInterval]
+    size: int
+
+
+class Paired(NamedTuple):
+    """How one method does against another where both were run.
+
+    Attributes:
+      other: the label of the other.
+      metric: what is compared; higher is better.
+      difference: the method's value less the other's: mean and 95 % interval.
+      wins, ties: percent of the pairs in which the method's is higher, and the same.
+      pairs: how many, of a graph and seed.
+    """
+
+    other: str
+    metric: str
+    difference: statistics.MeanInterval
+    wins: float
+    ties: float
+    pairs: int
+
+
+def targets(rows: Iterable[Row]) -> list[str]:
+    """The targets in the rows, in the order in which they appear."""
+    return [m for m in dict.fromkeys(row["metric"] for row in rows) if m not in OWN]
+
+
+def over_seeds(rows: Sequence[Row], setting: str) -> list[Line]:
+    """Table 1: a line a method, with mean and standard deviation over the seeds of one graph.
+
+    The deviation is the sample's (divided by seeds less one), 0 for a single seed. Raises
+    OptionError if the setting has several graphs.
+    """
+    graphs = {row["graph"] for row in rows if row["setting"] == setting}
+    if len(graphs) > 1:
+        raise OptionError(f"{setting}: has {len(graphs)} graphs; a spread over seeds is of one")
+    return [
+        Line(
+            method,
+            {metric: _spread(*by_graph.values()) for metric, by_graph in cells.items()},
+            max(len(seeds) for by_graph in cells.values() for seeds in by_graph.values()),
+        )
+        for method, cells in _values(rows, setting).items()
+    ]
+
+
+def over_graphs(rows: Sequence[Row], setting: str) -> list[Line]:
+    """Tables 2 and 3: a line a method, with the mean over graphs and its 95 % interval.
+
+    Seeds are averaged within a graph first. The interval is over graphs, the paper's spread over
+    seeds. Methods may have been run on different graphs: see ``Line.size``, and ``paired``.
+    """
+    return [
+        Line(
+            method,
+            {
+                metric: statistics.mean_interval(
+                    {graph: list(seeds.values()) for graph, seeds in by_graph.items()}
+                )
+                for metric, by_graph in cells.items()
+            },
+            max(len(by_graph) for by_graph in cells.values()),
+        )
+        for method, cells in _values(rows, setting).items()
+    ]
+
+
+def paired(
+    rows: Sequence[Row], setting: str, method: str, metrics: Sequence[str] | None = None
+) -> list[Paired]:
+    """A method against each of the others, by metric and other method.
+
+    The two are compared graph by graph and seed by seed; one that was run with a single seed on a
+    graph (a rule without randomness) is compared with all seeds of the other. The interval is over
+    graphs, seeds averaged first; over seeds if there is one graph.
+
+    Args:
+      rows, setting: the rows, and which of them.
+      method: label of the method.
+      metrics: the higher the better; by default the targets in the rows.
+    """
+    values = _values(rows, setting)
+    found = []
+    for metric in targets(rows) if metrics is None else metrics:
+        ours = values.get(method, {}).get(metric, {})
+        for other, cells in values.items():
+            theirs = cells.get(metric, {})
+            differences = {
+                graph: _differences(ours[graph], theirs[graph]) for graph in ours if graph in theirs
+            }
+            differences = {graph: some for graph, some in differences.items() if some}
+            if other != method and differences:
+                found.append(_paired(other, metric, differences))
+    return found
+
+
+def text(title: str, lines: Sequence[Line], paper: PaperTable = MappingProxyType({})) -> str:
+    """Lines as a table: of each method ours, then the paper's; the paper's other methods last."""
+    metrics = _in_order(metric for line in lines for metric in line.cells)
+    ours = {line.method for line in lines}
+    table = []
+    for line in lines:
+        table.append(_own_row(line, metrics))
+        if line.method in paper:
+            table.append(_paper_row(line.method, paper, metrics))
+    table += [_paper_row(method, paper, metrics) for method in paper if method not in ours]
+    return f"{title}\n{tables.text_table(table)}"
+
+
+def paired_text(title: str, lines: Sequence[Paired]) -> str:
+    """Comparisons of a method with others as a table."""
+    return f"{title}\n{tables.text_table([_comparison_row(line) for line in lines])}"
+
+
+def _values(rows: Iterable[Row], setting: str) -> dict[str, dict[str, dict[str, dict[int, float]]]]:
+    """{method: {metric: {graph: {seed: value}}}} of one setting."""
+    values: dict = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
+    for row in rows:
+        if row["setting"] == setting:
+            seeds = values[row["method"]][row["metric"]][row["graph"]]
+            seeds[int(row["seed"])] = float(row["value"])
+    return values
+
+
+def _spread(seeds: Mapping[int, float]) -> Spread:
+    values = np.array(list(seeds.values()))
+    return Spread(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0)
+
+
+def _differences(ours: Mapping[int, float], theirs: Mapping[int, float]) -> dict[int, float]:
+    """By seed, ours less theirs."""
+    if len(ours) == 1:
+        ours = dict.fromkeys(theirs, *ours.values())
+    if len(theirs) == 1:
+        theirs = dict.fromkeys(ours, *theirs.values())
+    return {seed: value - theirs[seed] for seed, value in ours.items() if seed in theirs}
+
+
+def _paired(other: str, metric: str, by_graph: Mapping[str, Mapping[int, float]]) -> Paired:
+    every = np.array([value for seeds in by_graph.values() for value in seeds.values()])
+    units = {graph: list(seeds.values()) for graph, seeds in by_graph.items()}
+    if len(units) == 1:
+        units = {str(place): [value] for place, value in enumerate(every)}
+    interval = statistics.mean_interval(units)
+    wins, ties = 100.0 * float(np.mean(every > 0)), 100.0 * float(np.mean(every == 0))
+    return Paired(other, metric, interval, wins, ties, len(every))
+
+
+def _in_order(metrics: Iterable[str]) -> list[str]:
+    """The paper's order of columns: proxy, targets, diversity."""
+    found = list(dict.fromkeys(metrics))
+    by_target = [metric for metric in found if metric not in OWN]
+    return [
+        *(metric for metric in SPEEDUPS if metric in found),
+        *by_target,
+        *(metric for metric in DIVERSITY if metric in found),
+    ]
+
+
+def _row(
+    cells: Mapping[str, Spread | statistics.MeanInterval], metrics: Sequence[str]
+) -> dict[str, str]:
+    return {_heading(metric): _cell(cells.get(metric)) for metric in metrics}
+
+
+def _own_row(line: Line, metrics: Sequence[str]) -> dict[str, str]:
+    over_seeds = any(isinstance(cell, Spread) for cell in line.cells.values())
+    count = {"seeds" if over_seeds else "graphs": str(line.size)}
+    return {"method": line.method} | count | _row(line.cells, metrics)
+
+
+def _paper_row(method: str, paper: PaperTable, metrics: Sequence[str]) -> dict[str, str]:
+    return {"method": f"{method} (paper)"} | _row(paper[method], metrics)
+
+
+def _comparison_row(line: Paired) -> dict[str, str]:
+    return {
+        "against": line.other,
+        "on": _heading(line.metric),
+        "difference": "{:+.3f} [{:+.3f}, {:+.3f}]".format(*line.difference),
+        "wins %": f"{line.wins:.0f}",
+        "ties %": f"{line.ties:.0f}",
+        "pairs": str(line.pairs),
+    }
+
+
+def _heading(metric: str) -> str:
+    known = SPEEDUPS | DIVERSITY
+    return known.get(metric, metric.replace("_", " ").capitalize())
+
+
+def _cell(value: Spread | statistics.MeanInterval | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, statistics.MeanInterval):
+        return "{:.2f} [{:.2f}, {:.2f}]".format(*value)
+    return f"{value.mean:.2f}" + ("" if value.deviation is None else f" ± {value.deviation:.2f}")

@@ -85,12 +85,18 @@ class EncoderConfig:
 
 
 class Encoder(nn.Module):
-    """float32[O, size]: op representations h^(L) of eq. 4 and 5."""
+    """float32[O, size]: op representations h^(L) of eq. 4 and 5.
+
+    With a condition float32[C], the first linear layer of every MLP is scaled and shifted by linear
+    functions of it, and the activation is ReLU (gflownet_robust_scheduling, eq. 26 to 30).
+    """
 
     config: EncoderConfig
 
     @nn.compact
-    def __call__(self, features: jax.Array, relations: Relations) -> jax.Array:
+    def __call__(
+        self, features: jax.Array, relations: Relations, condition: jax.Array | None = None
+    ) -> jax.Array:
         config = self.config
         dtype = jnp.bfloat16 if config.bfloat16 else jnp.float32
         state = nn.Dense(config.size, dtype=dtype, name="embed")(features)
@@ -99,9 +105,29 @@ class Encoder(nn.Module):
                 normed = nn.LayerNorm(dtype=dtype)(state)
                 state += _Attention(config, dtype, name=f"attention_{layer}")(normed, relations)
             hidden = nn.LayerNorm(dtype=dtype)(state)
-            hidden = nn.gelu(nn.Dense(config.size, dtype=dtype)(hidden))
+            hidden = nn.Dense(config.size, dtype=dtype)(hidden)
+            if condition is None:
+                hidden = nn.gelu(hidden)
+            else:
+                hidden = nn.relu(
+                    Modulation(config.size, dtype, name=f"film_{layer}")(hidden, condition)
+                )
             state += nn.Dense(config.size, dtype=dtype)(hidden)
         return state.astype(jnp.float32)
+
+
+class Modulation(nn.Module):
+    """x scaled and shifted by linear functions of a condition (Perez et al. 2018, FiLM); a new one
+    with condition 0 leaves x as it is."""
+
+    size: int
+    dtype: jnp.dtype = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: jax.Array, condition: jax.Array) -> jax.Array:
+        ones = nn.initializers.ones
+        scale = nn.Dense(self.size, dtype=self.dtype, bias_init=ones, name="scale")(condition)
+        return scale * x + nn.Dense(self.size, dtype=self.dtype, name="shift")(condition)
 
 
 class _Attention(nn.Module):

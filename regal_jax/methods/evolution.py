@@ -48,6 +48,17 @@ class Distribution(NamedTuple):
 UNIFORM = Distribution()
 
 
+class Evolution(NamedTuple):
+    """What a genetic search found, and its last population.
+
+    Attributes:
+      population: float32[population, genes], in the problem's own layout.
+    """
+
+    found: Found
+    population: np.ndarray
+
+
 def run_brkga(problem: PlacementProblem, budget: Budget) -> Found:
     """BRKGA as published: uniform mutants, population 100, 10 elites, 80 children, bias 0.7."""
     return evolve(problem, budget, jax.random.key(budget.seed))
@@ -76,7 +87,12 @@ def run_random_search(problem: PlacementProblem, budget: Budget) -> Found:
     return sample(problem, budget, jax.random.key(budget.seed))
 
 
-def evolve(
+def evolve(problem: PlacementProblem, budget: Budget, key, **options: Any) -> Found:
+    """The best that ``evolve_population`` finds, with the same arguments."""
+    return evolve_population(problem, budget, key, **options).found
+
+
+def evolve_population(
     problem: PlacementProblem,
     budget: Budget,
     key,
@@ -86,7 +102,7 @@ def evolve(
     learned: Learned | None = None,
     population=None,
     to_beat: float = float("inf"),
-) -> Found:
+) -> Evolution:
     """BRKGA, in the problem's padded shape.
 
     Args:
@@ -117,7 +133,8 @@ def evolve(
         on_progress=budget.on_progress,
         to_beat=to_beat,
     )
-    return found(problem, padded, *evolved)
+    best = found(problem, padded, evolved.chromosome, evolved.points, evolved.history)
+    return Evolution(best, _unpadded(problem, padded, np.asarray(evolved.state.chromosomes)))
 
 
 def sample(
@@ -156,10 +173,14 @@ def sample(
 
 def found(problem, padded, chromosome, spent: list[int], history: np.ndarray) -> Found:
     """The result of a padded search, in the problem's own layout."""
+    own = _unpadded(problem, padded, np.asarray(chromosome)[None])
+    return Found(own[0], spent[-1], tuple(zip(spent, history.tolist(), strict=True)))
+
+
+def _unpadded(problem, padded, chromosomes: np.ndarray) -> np.ndarray:
     sizes = (problem.graph.num_ops, problem.graph.num_tensors)
     shape = (padded.shape.ops, padded.shape.tensors)
-    own = random_keys.unpad(np.asarray(chromosome)[None], sizes, shape, problem.num_devices)
-    return Found(own[0], spent[-1], tuple(zip(spent, history.tolist(), strict=True)))
+    return random_keys.unpad(chromosomes, sizes, shape, problem.num_devices)
 
 
 _CHUNK = 20

@@ -13,6 +13,7 @@ from regal_jax.errors import OptionError
 from regal_jax.graphs.features import pinned_op
 from regal_jax.methods import evolution
 from regal_jax.methods.base import Budget, Found, best_of
+from regal_jax.methods.evolution import Evolution
 from regal_jax.policies.regal import RegalConfig
 from regal_jax.search import brkga
 from regal_jax.search.brkga import BRKGAConfig
@@ -26,12 +27,12 @@ def run_regal(problem: PlacementProblem, budget: Budget) -> Found:
     The shipped policies have more features than the paper's (``features.policy_inputs``), and race
     against the features' search (``RegalConfig.race``); all evaluations are counted.
     """
-    return _evolve(problem, budget, "regal")
+    return evolve_population(problem, budget, "regal").found
 
 
 def run_gas(problem: PlacementProblem, budget: Budget) -> Found:
     """The graph-as-sequence model (4.2): REGAL with an LSTM over the ops as its encoder."""
-    return _evolve(problem, budget, "gas")
+    return evolve_population(problem, budget, "gas").found
 
 
 def run_idrs(problem: PlacementProblem, budget: Budget) -> Found:
@@ -73,17 +74,27 @@ def policy_file(objective: str, system: str) -> Path:
     return Path(__file__).parents[1] / "pretrained" / f"{system}_{objective}.policy"
 
 
-def _evolve(problem: PlacementProblem, budget: Budget, system: str) -> Found:
-    least = BRKGAConfig().initial
-    guided = _guided(problem, budget, system, least=least)
+def evolve_population(
+    problem: PlacementProblem, budget: Budget, system: str, config: BRKGAConfig | None = None
+) -> Evolution:
+    """The search that a policy of "regal" or "gas" steers; or, if that lost the race against the
+    features' search, also that one, whose last population it then is.
+
+    Raises OptionError for a policy that doesn't fit, or a budget too small for both searches.
+    """
+    config = config or BRKGAConfig()
+    guided = _guided(problem, budget, system, least=config.initial)
     to_beat = guided.start.cost if guided.race else math.inf
-    steered = evolution.evolve(problem, **guided.search, to_beat=to_beat)
-    both = best_of(guided.start, steered)
+    steered = evolution.evolve_population(problem, **guided.search, config=config, to_beat=to_beat)
+    both = best_of(guided.start, steered.found)
     left = budget.after(both)
-    if steered.cost <= to_beat or left.evaluations < least or left.out_of_time:
-        return both
+    if steered.found.cost <= to_beat or left.evaluations < config.initial or left.out_of_time:
+        return Evolution(both, steered.population)
     key = jax.random.fold_in(guided.search["key"], 1)
-    return best_of(both, evolution.evolve(problem, left, key, population=guided.population))
+    uniform = evolution.evolve_population(
+        problem, left, key, config=config, population=guided.population
+    )
+    return Evolution(best_of(both, uniform.found), uniform.population)
 
 
 class _Guided(NamedTuple):

@@ -105,7 +105,7 @@ def run_auto(problem: MachineProblem, budget: Budget) -> MachineFound:
         return run_justification(problem, budget)
     params, config, _ = checkpoints.load_policy(path, OneShotConfig)
     drawn_for = MachineProblem(graph, generation=config.generation)
-    chromosomes = _samples(drawn_for, op_scores(params, config, graph), budget.seed, count)
+    chromosomes = samples(drawn_for, op_scores(params, config, graph), budget.seed, count)
     begin = _best(drawn_for, budget, chromosomes)
     found = run_justification(problem, budget.after(begin), drawn_for.starts(chromosomes))
     later = [(count + spent, min(cost, begin.cost)) for spent, cost in found.history]
@@ -169,10 +169,10 @@ def _greedy(problem: MachineProblem, scores: Scores, budget: Budget) -> MachineF
 
 
 def _sampled(problem: MachineProblem, scores: Scores, budget: Budget) -> MachineFound:
-    return _best(problem, budget, _samples(problem, scores, budget.seed, budget.evaluations))
+    return _best(problem, budget, samples(problem, scores, budget.seed, budget.evaluations))
 
 
-def _samples(problem: MachineProblem, scores: Scores, seed: int, count: int) -> np.ndarray:
+def samples(problem: MachineProblem, scores: Scores, seed: int, count: int) -> np.ndarray:
     """float32[count, genes]: chromosomes that a policy samples."""
     drawn = one_shot.draw(np.random.default_rng(seed), scores, count)
     return one_shot.chromosomes(problem, drawn.priorities, drawn.holds)

@@ -37,11 +37,13 @@ class Evolved(NamedTuple):
       chromosome: float[genes], the best.
       points: evaluations at each entry of the history.
       history: float[points], the best cost so far.
+      state: the last population, or populations.
     """
 
     chromosome: np.ndarray
     points: list[int]
     history: np.ndarray
+    state: BRKGAState
 
 
 def run(
@@ -69,6 +71,7 @@ def run(
     generations, remainder = brkga.split_budget(evaluations, config)
     init_key, evolve_key, last_key = jax.random.split(key, 3)
     state, history = parts.init(init_key, generations)
+    on_progress(config.initial, float(history[0]))
     done, beaten = 0, False
     while done < generations and not (beaten or out_of_time()):
         raced = done == 0 and to_beat < float("inf")
@@ -85,4 +88,4 @@ def run(
         spent = evaluations
         on_progress(spent, float(history[-1]))
     points = brkga.history_evaluations(spent, config)
-    return Evolved(np.asarray(state.best()[0]), points, np.asarray(history))
+    return Evolved(np.asarray(state.best()[0]), points, np.asarray(history), state)

@@ -81,7 +81,7 @@ def lower(
     donate_argnums: int | Sequence[int] = (),
 ) -> LoweredFunction:
     """What ``from_jax`` makes its graph of, for callers that label tensors or choose results."""
-    program = _trace(fn, args, kwargs, name)
+    program, _ = trace(fn, args, kwargs, name)
     donated = _donated_leaves(program, args, donate_argnums)
     paths = _argument_paths(args, kwargs)
     lowering = _Lowering(GraphBuilder(), {})
@@ -113,7 +113,7 @@ class _Lowering:
         self, program: ClosedJaxpr | Jaxpr, arguments: Sequence[Value], scope: str
     ) -> list[Value]:
         """Writes every equation of a jaxpr; returns the tensors of its outputs."""
-        jaxpr, constants = _open(program)
+        jaxpr, constants = open_program(program)
         environment: dict[Any, Value] = dict(zip(jaxpr.invars, arguments, strict=True))
         for variable, constant in zip(jaxpr.constvars, constants, strict=True):
             environment[variable] = self._constant(constant, variable.aval)
@@ -125,7 +125,7 @@ class _Lowering:
 
     def _equation(self, equation: Any, inputs: list[Value], scope: str) -> Sequence[Value]:
         scope = _joined(scope, equation)
-        inner = _inlined_program(equation)
+        inner = inlined_program(equation)
         if inner is not None:
             return self.inline(inner, inputs, scope)
         avals = [atom.aval for atom in equation.invars]
@@ -168,35 +168,39 @@ class _Lowering:
         return self.constants[id(constant)]
 
     def _constants_of(self, body: ClosedJaxpr | Jaxpr) -> list[int]:
-        jaxpr, constants = _open(body)
+        jaxpr, constants = open_program(body)
         pairs = zip(jaxpr.constvars, constants, strict=False)
         return [self._constant(constant, variable.aval) for variable, constant in pairs]
 
 
-def _trace(fn: Callable, args: Sequence, kwargs: Mapping, name: str) -> ClosedJaxpr:
+def trace(fn: Callable, args: Sequence, kwargs: Mapping, name: str) -> tuple[ClosedJaxpr, Any]:
+    """The jaxpr of ``fn(*args, **kwargs)`` and the pytree of shapes that it returns.
+
+    Raises ImporterError.
+    """
     try:
-        return jax.make_jaxpr(fn)(*args, **kwargs)
+        return jax.make_jaxpr(fn, return_shape=True)(*args, **kwargs)
     except Exception as error:  # whatever the user's function raises
         lines = str(error).strip().splitlines() or [""]
         reason = f"{type(error).__name__}: {lines[0]}"
         raise ImporterError(f"{name}: JAX can't trace this function: {reason}") from error
 
 
-def _open(program: ClosedJaxpr | Jaxpr) -> tuple[Jaxpr, Sequence[Any]]:
+def open_program(program: ClosedJaxpr | Jaxpr) -> tuple[Jaxpr, Sequence[Any]]:
     """A jaxpr and its constants; an open jaxpr's constants are known by their variables only."""
     if isinstance(program, ClosedJaxpr):
         return program.jaxpr, program.consts
     return program, program.constvars
 
 
-def _inlined_program(equation: Any) -> ClosedJaxpr | Jaxpr | None:
+def inlined_program(equation: Any) -> ClosedJaxpr | Jaxpr | None:
     """The program that stands for this equation, if it is a mere call."""
     if equation.primitive.name not in _CALLS:
         return None
     for key in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
         inner = equation.params.get(key)
         if isinstance(inner, ClosedJaxpr | Jaxpr):
-            fits = len(_open(inner)[0].invars) == len(equation.invars)
+            fits = len(open_program(inner)[0].invars) == len(equation.invars)
             return inner if fits else None
     return None
 
@@ -244,7 +248,7 @@ def _body_cost(body: ClosedJaxpr | Jaxpr) -> tuple[float, int]:
     lowering = _Lowering(GraphBuilder(), {})
     arguments = [
         lowering.builder.add_parameter(value_bytes(variable.aval), required=True)
-        for variable in _open(body)[0].invars
+        for variable in open_program(body)[0].invars
     ]
     results = [tensor for tensor in lowering.inline(body, arguments, "") if tensor is not None]
     live = lowering.builder.prune(results)

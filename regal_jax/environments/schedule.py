@@ -43,6 +43,7 @@ class Schedule:
       method, evaluations, seed, seconds: how it was found.
       history: (evaluations, best cost so far) pairs, oldest first.
       lower_bound: a proven lower bound of the objective, or None.
+      target_time: us that it takes on the target it was chosen for, or None.
     """
 
     graph: str
@@ -59,6 +60,7 @@ class Schedule:
     seconds: float = 0.0
     history: tuple[tuple[int, float], ...] = ()
     lower_bound: float | None = None
+    target_time: float | None = None
 
     @property
     def cost(self) -> float:
@@ -103,6 +105,8 @@ def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
     for key in ("method", "evaluations", "seed", "seconds", "lower_bound"):
         document[key] = getattr(schedule, key)
     document["history"] = [list(point) for point in schedule.history]
+    if schedule.target_time is not None:
+        document["target_time"] = schedule.target_time
     return document
 
 
@@ -178,7 +182,7 @@ def _step_index(position: int, step: Any, num_ops: int, num_devices: int) -> int
 
 def _claims(document: dict[str, Any], num_ops: int) -> dict[str, Any]:
     """The optional fields: costs, and how the schedule was found."""
-    start, bound = document.get("start"), document.get("lower_bound")
+    start = document.get("start")
     if start is not None:
         start = np.array([_number("start", value) for value in start], np.float64)
         if len(start) != num_ops:
@@ -195,7 +199,7 @@ def _claims(document: dict[str, Any], num_ops: int) -> dict[str, Any]:
             (_integer("history", spent), float(_number("history", cost)))
             for spent, cost in document.get("history", ())
         ),
-        "lower_bound": None if bound is None else _number("lower_bound", bound),
+        **{key: _optional_number(key, document) for key in ("lower_bound", "target_time")},
     }
 
 
@@ -209,6 +213,11 @@ def _number(field: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ScheduleError(f"{field}: must be a finite number, got {value!r}")
     return value
+
+
+def _optional_number(field: str, document: dict[str, Any]) -> float | None:
+    value = document.get(field)
+    return None if value is None else _number(field, value)
 
 
 def _integer(field: str, value: Any) -> int:

@@ -152,3 +152,28 @@ def connected_components(graph: ComputationGraph) -> np.ndarray:
     pairs = op_pairs(graph)
     links = coo_array((np.ones(len(pairs)), pairs.T), (graph.num_ops, graph.num_ops))
     return label(links, directed=False)[1]
+
+
+def width(graph: ComputationGraph) -> int:
+    """The most ops of which none precedes another: no more can be ready at once.
+
+    The ops less a maximum matching of the pairs (u, v) with a path from u to v (Dilworth's theorem,
+    Fulkerson 1956), as a flow that may run through the ops between, so that the closure isn't made.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_flow
+
+    num_ops, (before, after) = graph.num_ops, op_pairs(graph).T
+    ops = np.arange(num_ops)
+    leaves, enters, source, target = ops, ops + num_ops, 2 * num_ops, 2 * num_ops + 1
+    links = [
+        (np.full(num_ops, source), leaves, 1),
+        (leaves[before], enters[after], num_ops),
+        (enters, leaves, num_ops),
+        (enters, np.full(num_ops, target), 1),
+    ]
+    tails, heads = (np.concatenate([link[end] for link in links]) for end in (0, 1))
+    capacity = np.concatenate([np.full(len(tail), most, np.int32) for tail, _, most in links])
+    size = 2 * num_ops + 2
+    network = csr_array((capacity, (tails, heads)), (size, size))
+    return num_ops - int(maximum_flow(network, source, target).flow_value)

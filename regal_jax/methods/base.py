@@ -41,6 +41,7 @@ class Budget(NamedTuple):
         look at it every few generations, and return the best so far.
       decoding: how a policy over orders or priorities is decoded; None is its method's own way.
       generation: of schedules on machine types, if one was asked for.
+      temperature: how much samples differ, of methods that have one; None is their own.
       on_progress: see OnProgress.
     """
 
@@ -50,6 +51,7 @@ class Budget(NamedTuple):
     deadline: float = float("inf")
     decoding: Decoding | None = None
     generation: Generation | None = None
+    temperature: float | None = None
     on_progress: OnProgress = lambda evaluations, cost: None
 
     @property

@@ -42,9 +42,7 @@ def random_walk(graph, platform, seed, steps, *, symmetric=False):
 
 
 def chains(actions, num_devices):
-    return tuple(
-        tuple(op for op, at in actions if at == device) for device in range(num_devices)
-    )
+    return tuple(tuple(op for op, at in actions if at == device) for device in range(num_devices))
 
 
 def assert_equal(one, other):
@@ -117,7 +115,8 @@ def test_an_op_beyond_the_padding_changes_nothing():
 
 def test_padding_is_never_ready():
     graph = chain(3)
-    assert np.flatnonzero(READY(problem(graph), EMPTY(problem(graph), num_devices=2))).tolist() == [0]
+    built = problem(graph)
+    assert np.flatnonzero(READY(built, EMPTY(built, num_devices=2))).tolist() == [0]
 
 
 def test_batches_of_states_are_states_one_by_one():

@@ -145,3 +145,19 @@ def test_components_are_those_of_networkx(graph):
     for component in nx.connected_components(links):
         assert len(set(label[list(component)].tolist())) == 1
     assert len(set(label.tolist())) == nx.number_connected_components(links)
+
+
+@given(computation_graphs(max_ops=9))
+def test_width_is_that_of_the_largest_antichain(graph):
+    """Of all subsets of ops."""
+    ordered = precedence.unpack(precedence.closure(graph))
+    ordered |= ordered.T
+    subsets = (np.arange(2**graph.num_ops)[:, None] >> np.arange(graph.num_ops)) & 1
+    is_antichain = np.einsum("si,ij,sj->s", subsets, ordered.astype(int), subsets) == 0
+    assert precedence.width(graph) == subsets[is_antichain].sum(axis=1).max()
+
+
+def test_widths_by_hand():
+    assert precedence.width(chain_and_shortcut()) == 2
+    alone = ComputationGraph.create(num_ops=70, producer=[], size=[], consumers=[])
+    assert precedence.width(alone) == 70

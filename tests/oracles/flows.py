@@ -1,5 +1,6 @@
 """All partial schedules of a small graph, as tuples of chains; flows through them."""
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -49,8 +50,8 @@ def layers(before: list[set[int]], num_devices: int, *, symmetric: bool) -> list
     current: list[State] = [((),) * num_devices]
     found = [current]
     for _ in before:
-        after = {child for state in current for child in children(state, before, symmetric=symmetric)}
-        current = sorted(after)
+        after = [children(state, before, symmetric=symmetric) for state in current]
+        current = sorted(set().union(*after))
         found.append(current)
     return found
 
@@ -58,7 +59,7 @@ def layers(before: list[set[int]], num_devices: int, *, symmetric: bool) -> list
 def makespan(state: State, graph: ComputationGraph) -> float:
     """us: of a complete schedule, by relaxing all constraints until nothing changes (eq. 2)."""
     pairs = [(u, v) for v, us in enumerate(producers(graph)) for u in us]
-    pairs += [pair for chain in state for pair in zip(chain, chain[1:], strict=False)]
+    pairs += [pair for chain in state for pair in itertools.pairwise(chain)]
     start = np.zeros(graph.num_ops)
     for _ in range(graph.num_ops):
         for u, v in pairs:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.relations import relations
-from regal_jax.policies.topoformer import SEVEN, Encoder, EncoderConfig
+from regal_jax.policies.topoformer import SEVEN, Encoder, EncoderConfig, Modulation
 from regal_jax.policies.topological_sampler import Priorities
 from tests.oracles.ordering import graph_of, plain_pairs
 from tests.policies.cases import chain, random_params
@@ -311,3 +311,47 @@ def test_bfloat16_keeps_parameters_and_results_in_float32():
     exact = encode(params_of(MIXED), *inputs, config=MIXED)
     assert found.dtype == jnp.float32
     assert 0 < np.abs(found - exact).max() < 0.1 * np.abs(exact).max()
+
+
+def layer_norm(x, part):
+    centred = x - x.mean(axis=1, keepdims=True)
+    deviation = np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-6)
+    return centred / deviation * part["scale"] + part["bias"]
+
+
+def dense(x, part):
+    return x @ part["kernel"] + part["bias"]
+
+
+def test_a_condition_scales_and_shifts_the_first_layer_of_every_mlp():
+    """gflownet_robust_scheduling, eq. 27, 28 and 30, for two layers without attention."""
+    config, features = encoder_config("mlp", 2), features_of(OPS)
+    condition = np.array([0.3, -1.2, 2.0], np.float32)
+    inputs = features, padded(chain(6)), condition
+    params = random_params(Encoder(config).init, jax.random.key(0), *inputs)
+    parts = params["params"]
+    expected = dense(features, parts["embed"])
+    for layer in range(2):
+        normed = layer_norm(expected, parts[f"LayerNorm_{layer}"])
+        film = parts[f"film_{layer}"]
+        scale, shift = (dense(condition, film[name]) for name in ("scale", "shift"))
+        hidden = scale * dense(normed, parts[f"Dense_{2 * layer}"]) + shift
+        expected = expected + dense(np.maximum(hidden, 0), parts[f"Dense_{2 * layer + 1}"])
+    found = Encoder(config).apply(params, *inputs)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_condition_adds_parameters_and_changes_none():
+    features, related = features_of(7), relations(SHORTCUTS)
+    with_it = jax.eval_shape(
+        Encoder(TINY).init, jax.random.key(0), features, related, np.zeros(3, np.float32)
+    )["params"]
+    without = jax.eval_shape(Encoder(TINY).init, jax.random.key(0), features, related)["params"]
+    assert set(with_it) - set(without) == {"film_0"}
+    assert {name: with_it[name] for name in without} == without
+
+
+def test_a_new_modulation_leaves_alone_what_has_no_condition():
+    x, nothing = np.arange(6.0, dtype=np.float32).reshape(2, 3), np.zeros(4, np.float32)
+    params = Modulation(3).init(jax.random.key(0), x, nothing)
+    np.testing.assert_array_equal(Modulation(3).apply(params, x, nothing), x)

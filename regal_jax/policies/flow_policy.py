@@ -1,0 +1,188 @@
+"""Policies over the construction of schedules (gflownet_robust_scheduling, 3.3 and D).
+
+A policy gives, for a partial schedule, the log-probabilities of what can be added (forward) and of
+what can be taken away (backward), given a graph and a reward temperature. Two networks do so:
+
+- "reencode", the paper's: a Topoformer over graph and state, anew for every state (``flow_paper``);
+- "encode_once", ours: a Topoformer over the graph, once, and a small network that scores the
+  actions of every state by what they lead to (``flow_heads``). It doesn't look at device names, so
+  it suits any number of devices, and treats states up to their renaming (``construction``).
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import chex
+import jax
+import numpy as np
+
+from regal_jax.environments.construction import (
+    ConstructionProblem,
+    PartialSchedule,
+    construction_problem,
+)
+from regal_jax.environments.platform import Platform
+from regal_jax.errors import OptionError
+from regal_jax.graphs import batching, precedence
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.makespan_features import MakespanFeatureSet, makespan_features, num_features
+from regal_jax.graphs.relations import Relations, relations
+from regal_jax.policies.topoformer import EncoderConfig
+
+NetworkName = Literal["reencode", "encode_once"]
+
+
+LEAST_WINDOW = 16
+"""Of padded inputs; a window of 8 instead saves few updates much time."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FlowConfig(EncoderConfig):
+    """A network and what it sees of graphs.
+
+    Attributes:
+      network: see the module.
+      feature_set: see ``makespan_features``; the paper's is the duration alone.
+      num_devices: of "reencode", which has a feature and a logit for each.
+      head_width: of the heads of "encode_once".
+      guided: a new "encode_once" policy prefers actions by how far they raise the lower bound on
+        the makespan, which it also sees; else it is uniform over the actions. (Not in the paper.)
+      max_ops: the largest graph that the policy is for; 0 is any.
+    """
+
+    network: NetworkName = "reencode"
+    feature_set: MakespanFeatureSet = "paper"
+    num_devices: int = 4
+    head_width: int = 32
+    guided: bool = False
+    max_ops: int = 0
+
+    @property
+    def num_features(self) -> int:
+        return num_features(self.feature_set)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether states are taken up to names of devices."""
+        return self.network == "encode_once"
+
+
+@chex.dataclass(frozen=True)
+class FlowInputs:
+    """What a policy sees of a graph on D devices, padded to O ops.
+
+    Attributes:
+      problem: the graph, for construction.
+      features: float32[O, F]. relations: of the ops.
+      tail: float32[O], us: the longest path of durations from each op on, itself included.
+      bound: float32[], us: a lower bound on the makespan, the unit of times for networks.
+      window: bool[W], as many as ops can be ready at once; only its length matters.
+    """
+
+    problem: ConstructionProblem
+    features: chex.Array
+    relations: Relations
+    tail: chex.Array
+    bound: chex.Array
+    window: chex.Array
+
+
+class FlowLogits(NamedTuple):
+    """What a policy says of a state.
+
+    Attributes:
+      op: int32[W], the ops that the rows are for; O or more for rows of none.
+      forward: float[W, D], log-probabilities of adding an op to a device; -inf if invalid.
+      backward: float[D], log-probabilities of taking away a device's last op; -inf if invalid.
+      flow: float[], of the state: its log-flow in detailed balance, its value in PPO.
+    """
+
+    op: jax.Array
+    forward: jax.Array
+    backward: jax.Array
+    flow: jax.Array
+
+
+class FlowPolicy(NamedTuple):
+    """Functions of a policy.
+
+    Attributes:
+      init: (key, inputs, num_devices) -> params.
+      seen: (params, inputs, log_temperature float[]) -> what all states of a graph share.
+      logits: (params, seen, inputs, state) -> FlowLogits.
+      symmetric: how devices may be opened, see ``construction``.
+    """
+
+    init: Callable[[chex.PRNGKey, FlowInputs, int], Any]
+    seen: Callable[[Any, FlowInputs, jax.Array], Any]
+    logits: Callable[[Any, Any, FlowInputs, PartialSchedule], FlowLogits]
+    symmetric: bool
+
+
+def flow_policy(config: FlowConfig) -> FlowPolicy:
+    """The policy of a configuration."""
+    from regal_jax.policies import flow_heads, flow_paper  # they need FlowInputs and FlowLogits
+
+    return {"reencode": flow_paper, "encode_once": flow_heads}[config.network].policy(config)
+
+
+def flow_inputs(
+    graph: ComputationGraph,
+    platform: Platform,
+    config: FlowConfig,
+    num_ops: int | None = None,
+    num_edges: int | None = None,
+    window: int | None = None,
+) -> FlowInputs:
+    """The inputs of a graph, padded if sizes are given.
+
+    Raises:
+      OptionError: if the graph does not fit the sizes, or the policy.
+    """
+    check_fits(graph, platform, config)
+    size = graph.num_ops if num_ops is None else num_ops
+    width = precedence.width(graph)
+    if window is not None and window < width:
+        raise OptionError(f"{graph} has up to {width} ready ops, which do not fit {window}")
+    problem = construction_problem(graph, platform, size)
+    found = makespan_features(graph, config.feature_set)
+    features = np.zeros((size, found.shape[1]), np.float32)
+    features[: graph.num_ops] = found
+    tail = np.zeros(size, np.float32)
+    tail[: graph.num_ops] = precedence.bottom_levels(graph)
+    work = float(graph.duration.sum())
+    bound = np.float32(max(work / platform.num_devices, tail.max(initial=0.0)))
+    return FlowInputs(
+        problem=problem,
+        features=features,
+        relations=relations(graph, size, num_edges),
+        tail=tail,
+        bound=bound if bound > 0 else np.float32(1.0),
+        window=np.ones(width if window is None else window, bool),
+    )
+
+
+def padded_inputs(graph: ComputationGraph, platform: Platform, config: FlowConfig) -> FlowInputs:
+    """The inputs of a graph, padded to one of few sizes, so that few compilations are needed.
+
+    A compilation takes as long as some fifty updates. Sub-graphs of 25 to 75 ops of eight real
+    graphs have 11 sizes; with the ladder of ops for the window, and no least number of pairs, 50.
+    """
+    ops = batching.padded_size(graph.num_ops)
+    pairs = batching.padded_pairs(max(len(precedence.op_pairs(graph)), 2 * ops))
+    window = min(batching.padded_pairs(max(precedence.width(graph), LEAST_WINDOW)), ops)
+    return flow_inputs(graph, platform, config, ops, pairs, window)
+
+
+def check_fits(graph: ComputationGraph, platform: Platform, config: FlowConfig) -> None:
+    """Raises OptionError for a graph or a number of devices that a policy is not for."""
+    if config.network == "reencode" and platform.num_devices != config.num_devices:
+        raise OptionError(
+            f"the policy is for {config.num_devices} devices, not {platform.num_devices}"
+        )
+    if 0 < config.max_ops < graph.num_ops:
+        raise OptionError(
+            f"{graph.name or 'the graph'} has {graph.num_ops} ops, the policy is for at most"
+            f" {config.max_ops}"
+        )

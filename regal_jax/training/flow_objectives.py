@@ -1,0 +1,73 @@
+"""Losses of generative flow networks, of N trajectories of one graph and one temperature.
+
+All are 0 for exact flows only. Arguments are log-probabilities of whole trajectories, float[N], or
+of their steps, float[N, T], in which the steps of padding are 0.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Flows(NamedTuple):
+    """What losses are made of.
+
+    Attributes:
+      log_forward, log_backward: float[N, T], of each step, and of taking it back.
+      log_reward: float[N], of the trajectories' ends.
+      log_flow: float[N, T], of the state before each step.
+      log_partition: float[], estimate of the logarithm of the sum of all rewards.
+      real: bool[N, T], False for padding.
+    """
+
+    log_forward: jax.Array
+    log_backward: jax.Array
+    log_reward: jax.Array
+    log_flow: jax.Array
+    log_partition: jax.Array
+    real: jax.Array
+
+
+Objective = Callable[[Flows], jax.Array]
+"""(flows) -> float[], to be minimised."""
+
+
+def log_reward(speedup: jax.Array, num_devices: int, temperature: jax.Array | float) -> jax.Array:
+    """float[N]: (U - m) / sigma, of speedups (gflownet_robust_scheduling, 3.3)."""
+    return (speedup - num_devices) / temperature
+
+
+def implied_log_partition(flows: Flows) -> jax.Array:
+    """float[N]: zeta of eq. 7, which for exact flows is log Z, the same for all trajectories."""
+    backward, forward = jnp.sum(flows.log_backward, axis=1), jnp.sum(flows.log_forward, axis=1)
+    return flows.log_reward + backward - forward
+
+
+def log_partition_variance(flows: Flows) -> jax.Array:
+    """float[]: eq. 8, the variance of zeta over the trajectories."""
+    zeta = implied_log_partition(flows)
+    return jnp.mean((zeta - jnp.mean(zeta)) ** 2)
+
+
+def trajectory_balance(flows: Flows) -> jax.Array:
+    """float[]: eq. 14, half the mean square of log Z - zeta (Malkin et al. 2022)."""
+    return jnp.mean((flows.log_partition - implied_log_partition(flows)) ** 2) / 2
+
+
+def detailed_balance(flows: Flows) -> jax.Array:
+    """float[]: mean square over the steps of log F(s) P_F(s' | s) - log F(s') P_B(s | s'), with the
+    reward as the flow of complete schedules (Bengio et al. 2021, GFlowNet foundations)."""
+    after = jnp.concatenate([flows.log_flow[:, 1:], flows.log_reward[:, None]], axis=1)
+    is_last = flows.real & ~jnp.pad(flows.real[:, 1:], ((0, 0), (0, 1)))
+    after = jnp.where(is_last, flows.log_reward[:, None], after)
+    gap = flows.log_flow + flows.log_forward - after - flows.log_backward
+    return jnp.sum(jnp.where(flows.real, gap, 0.0) ** 2) / jnp.maximum(jnp.sum(flows.real), 1)
+
+
+OBJECTIVES: dict[str, Objective] = {
+    "log_partition_variance": log_partition_variance,
+    "trajectory_balance": trajectory_balance,
+    "detailed_balance": detailed_balance,
+}

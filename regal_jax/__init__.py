@@ -3,9 +3,11 @@
 from regal_jax import datasets
 from regal_jax.api import evaluate, optimize
 from regal_jax.environments.machine_problem import MachineProblem
+from regal_jax.environments.measured import measured, profiled_graph
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule, load_schedule, save_schedule
+from regal_jax.environments.targets import TargetModel, read_target, simulated
 from regal_jax.errors import RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.files import load_graph, load_graphs, save_graph, save_graphs
@@ -27,6 +29,7 @@ __all__ = [
     "Platform",
     "RegalError",
     "Schedule",
+    "TargetModel",
     "datasets",
     "evaluate",
     "from_cost_graph",
@@ -38,10 +41,14 @@ __all__ = [
     "load_graph",
     "load_graphs",
     "load_schedule",
+    "measured",
     "microbatches",
     "optimize",
+    "profiled_graph",
+    "read_target",
     "save_graph",
     "save_graphs",
     "save_schedule",
+    "simulated",
     "tiles",
 ]

@@ -16,9 +16,13 @@ from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import (
     WITH_POLICY,
+    AnyTarget,
     Budget,
     Decoding,
     OnProgress,
+    as_target,
+    best_on_target,
+    check_options,
     default_evaluations,
     default_machine_evaluations,
     find_machine_method,
@@ -41,6 +45,9 @@ def optimize(
     time_limit: float | None = None,
     decoding: Decoding | None = None,
     generation: Generation | None = None,
+    temperature: float | None = None,
+    target: AnyTarget | None = None,
+    candidates: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Schedule:
     """Searches for a schedule of low cost.
@@ -57,21 +64,32 @@ def optimize(
         orders and placements, or rules, so it is never worse than these;
         "regal", "brkga" and the other published ones begin from nothing.
       evaluations: budget, in calls of the cost on one chromosome, or on one move from a schedule;
-        None is ``methods.default_evaluations``: 5000 but for "auto" and "portfolio"; or
-        ``methods.default_machine_evaluations``.
+        None is ``methods.default_evaluations``: 5000 but for "auto", "portfolio" and samplers
+        (1000 samples); or ``methods.default_machine_evaluations``.
       seed: same seed, same schedule (on the same platform).
       memory_capacity: bytes per device; schedules within it always beat others.
       latency, per_byte: us, of a tensor that crosses devices.
       policy: file of a trained policy, instead of the shipped one, for ``methods.WITH_POLICY``.
       time_limit: seconds after which a search ends with the best so far; it is looked at every few
-        generations. With a limit the result depends on the machine's speed.
+        generations, and by samplers that don't search not at all. With a limit the result depends
+        on the machine's speed.
       decoding: of "topoformer": "greedy" (one order), "sample" (the best of as many as
         evaluations), "beam" search of that width, or "guided" (its default): from the beam of 16
         on, dynamic programmes of that width below the best peak, in which the policy breaks ties.
-        Of "one_shot": "greedy", "sample" (its default), or "brkga", that begins with samples.
+        Of "one_shot": "greedy", "sample" (its default, and the only one on identical devices), or
+        "brkga", that begins with samples.
       generation: how priorities become a schedule on machine types, see ``MachineProblem``;
         "parallel" unless given, for "one_shot" that of its policy. ("auto", "justification" and
         "cp_sat" have their own.)
+      temperature: of "gflownet", "ppo" and "list_sampling", how much samples differ; positive. None
+        is the method's own.
+      target: what schedules really take: a function schedule -> us (``simulated``, ``measured``, or
+        any other), a ``TargetModel``, or the path of its TOML file. A method of
+        ``methods.SAMPLERS`` then tries its best schedules by makespan on it, best first, and
+        returns the one that takes least there, with ``target_time``; its other costs and its bound
+        are those of this problem.
+      candidates: how many are tried on the target, 100 unless given. Those beyond the memory
+        capacity are left out, unless all are.
       on_progress: called with (evaluations so far, best cost so far) now and then.
 
     Returns:
@@ -88,6 +106,7 @@ def optimize(
         raise OptionError(f"{method} reads no policy; {', '.join(WITH_POLICY)} do")
     if decoding is not None and decoding not in get_args(Decoding):
         raise OptionError(f"decoding must be one of {', '.join(get_args(Decoding))}: {decoding!r}")
+    check_options(method, target=target, candidates=candidates, temperature=temperature)
     begin = time.perf_counter()
     on_machines = has_machines(graph, objective)
     if evaluations is None:
@@ -95,10 +114,12 @@ def optimize(
         timed = time_limit is not None
         evaluations = budgets(method, graph.num_ops, decoding, timed=timed)
     deadline = float("inf") if time_limit is None else begin + time_limit
-    budget = Budget(evaluations, seed, policy, deadline, decoding, generation)
+    budget = Budget(evaluations, seed, policy, deadline, decoding, generation, temperature)
     if on_progress is not None:
         budget = budget._replace(on_progress=on_progress)
     if on_machines:
+        if target is not None:
+            raise OptionError("targets are for identical devices; the graph has machine types")
         platform = (memory_capacity, latency, per_byte)
         schedule = _on_machines(graph, method, budget, num_devices, platform)
     else:
@@ -112,7 +133,10 @@ def optimize(
             latency=latency,
             per_byte=per_byte,
         )
-        schedule = _on_devices(problem, method, budget)
+        if target is None:
+            schedule = _on_devices(problem, method, budget)
+        else:
+            schedule = best_on_target(problem, method, budget, as_target(graph, target), candidates)
     return schedule.replace(method=method, seed=seed, seconds=round(time.perf_counter() - begin, 6))
 
 

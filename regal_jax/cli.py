@@ -12,7 +12,9 @@ from regal_jax.datasets import job_shop, project_scheduling, tpch
 from regal_jax.environments import feasibility, lower_bounds
 from regal_jax.environments.machine_problem import Generation, MachineProblem
 from regal_jax.environments.platform import Platform
+from regal_jax.environments.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective, Schedule, load_schedule, save_schedule
+from regal_jax.environments.targets import read_target, simulated
 from regal_jax.errors import InfeasibleError, OptionError, RegalError
 from regal_jax.graphs import files, precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -55,6 +57,7 @@ def schedule(options: argparse.Namespace) -> None:
         files.check_writable(path)
     if options.plot:
         figures.check_suffix(options.plot)
+    target = None if options.target is None else _Recorded(graph, options.target)
     on_machines = api.has_machines(graph, options.objective)
     evaluations = options.evaluations
     if evaluations is None:
@@ -78,6 +81,9 @@ def schedule(options: argparse.Namespace) -> None:
             time_limit=options.time_limit,
             decoding=options.decoding,
             generation=options.generation,
+            temperature=options.temperature,
+            target=target,
+            candidates=options.candidates,
             on_progress=on_progress,
         )
     if on_machines:
@@ -94,6 +100,8 @@ def schedule(options: argparse.Namespace) -> None:
     if options.plot:
         _plot(graph, simple, best, options.plot, platform)
     print(tables.comparison({f"{label} ({simple.method})": simple, best.method: best}))
+    if target is not None:
+        print(f"\n{_on_target(graph, best, target, platform)}")
     for path in outputs:
         print(f"wrote {path}")
     if not on_machines:
@@ -165,6 +173,42 @@ def info(options: argparse.Namespace) -> None:
         print(f"wrote {options.plot}")
 
 
+class _Recorded:
+    """The target of a file, which keeps what was tried on it, in order."""
+
+    def __init__(self, graph: ComputationGraph, path: str):
+        self.model = read_target(path)
+        self.takes = simulated(graph, self.model)
+        self.tried: list[Schedule] = []
+
+    def __call__(self, schedule: Schedule) -> float:
+        self.tried.append(schedule)
+        return self.takes(schedule)
+
+
+def _on_target(
+    graph: ComputationGraph, best: Schedule, target: _Recorded, platform: Platform
+) -> str:
+    """A table of what the chosen schedule takes on proxy and target, and what two take there that
+    one might choose without the target."""
+    lists = methods.list_schedule(PlacementProblem.on(graph, platform, "makespan"))
+    labelled = {
+        f"{best.method}, best of {len(target.tried)} on the target": best,
+        f"{best.method}, best by makespan": target.tried[0],
+        "list scheduling (critical_path)": lists,
+    }
+    column = f"on {target.model.name or 'the target'}"
+    rows = [
+        {
+            "schedule": label,
+            "makespan": tables.human_time_us(schedule.makespan),
+            column: tables.human_time_us(target.takes(schedule)),
+        }
+        for label, schedule in labelled.items()
+    ]
+    return tables.text_table(rows)
+
+
 def _check_feasible(best: Schedule, platform: Platform) -> None:
     """Raises InfeasibleError for a schedule beyond the memory capacity."""
     excess = np.array(best.peak_memory) - platform.capacities()
@@ -212,7 +256,9 @@ def _parser() -> argparse.ArgumentParser:
         + "; on machine types: "
         + ", ".join(methods.MACHINE_METHODS),
     )
-    command.add_argument("--evaluations", type=int, help="budget (auto: a million, else 5000)")
+    command.add_argument(
+        "--evaluations", type=int, help="budget (auto: a million, samplers: 1000, else 5000)"
+    )
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--policy", help="file of a trained policy")
     command.add_argument(
@@ -224,6 +270,13 @@ def _parser() -> argparse.ArgumentParser:
         "--generation",
         choices=get_args(Generation),
         help="of schedules from priorities, on machine types",
+    )
+    command.add_argument(
+        "--target", help="target model (.toml), on which a sampler's best schedules are tried"
+    )
+    command.add_argument("--candidates", type=int, help="schedules tried on the target (100)")
+    command.add_argument(
+        "--temperature", type=float, help="of the samples of gflownet, ppo, list_sampling"
     )
     command.add_argument("--time_limit", type=float, help="seconds, then the best so far")
     command.add_argument("--output", help="schedule file to write (.json)")

@@ -9,6 +9,7 @@ import pytest
 
 import regal_jax as rj
 from regal_jax import api, cli
+from regal_jax.reporting import tables
 from tests.policies.cases import random_graph
 
 PBTXT = Path(__file__).parent / "graphs/importers/data/regal_example.pbtxt"
@@ -80,11 +81,46 @@ def test_options_reach_the_search(graph_file, monkeypatch, capsys):
         "time_limit": None,
         "decoding": "sample",
         "generation": None,
+        "temperature": None,
+        "target": None,
+        "candidates": None,
     }
     flags = [f"--{key}={value}" for key, value in options.items() if value is not None]
     assert run("schedule", graph_file, *flags) == 0
     del seen["on_progress"]
     assert seen == options
+
+
+def test_candidates_on_a_target(graph_file, tmp_path, capsys):
+    output, model = tmp_path / "s.json", tmp_path / "slow.toml"
+    model.write_text("[transfers]\nlatency_share = 5.0\n")
+    flags = ["--objective=makespan", "--method=list_sampling", "--evaluations=80"]
+    flags += [f"--target={model}", "--candidates=7", "--temperature=1.5", "--seed=3"]
+    assert run("schedule", graph_file, *flags, f"--output={output}") == 0
+    graph, schedule = rj.load_graph(graph_file), rj.load_schedule(output)
+    options = {"candidates": 7, "temperature": 1.5, "seed": 3, "evaluations": 80}
+    options |= {"objective": "makespan", "method": "list_sampling"}
+    tried = []
+
+    def target(candidate):
+        tried.append(candidate)
+        return rj.simulated(graph, rj.read_target(model))(candidate)
+
+    expected = rj.optimize(graph, target=target, **options)
+    assert schedule.replace(seconds=0.0) == expected.replace(seconds=0.0)
+    table = capsys.readouterr().out.split("\n\n")[1].splitlines()
+    assert table[0].split() == ["schedule", "makespan", "on", "slow"]
+    lists = rj.optimize(graph, objective="makespan", method="critical_path")
+    rows = [
+        ("list_sampling, best of 7 on the target", expected),
+        ("list_sampling, best by makespan", tried[0]),
+        ("list scheduling (critical_path)", lists),
+    ]
+    for line, (label, shown) in zip(table[2:5], rows, strict=True):
+        times = [tables.human_time_us(time) for time in (shown.makespan, target(shown))]
+        assert line.startswith(label)
+        assert line.removeprefix(label).split() == " ".join(times).split()
+    assert table[5] == f"wrote {output}"
 
 
 def test_the_comparison_by_hand(tmp_path, capsys):
@@ -230,7 +266,13 @@ def test_bad_graph_files_are_one_line(tmp_path, capsys, command):
         (["--method=brkga", "--evaluations=10"], "at least the population"),
         (["--evaluations=0"], "at least 1"),
         (["--method=magic"], "'magic' is unknown"),
-        (["--method=gflownet"], "not in this version"),
+        (["--method=l2d"], "not in this version"),
+        (["--method=gflownet"], "gflownet is for the objective makespan"),
+        (["--target=none.toml"], "none.toml: no such file"),
+        (["--target="], "is a directory"),
+        (["--candidates=5"], "are what is tried on a target, but none is given"),
+        (["--temperature=1"], "auto has no temperature"),
+        (["--temperature=0", "--method=ppo"], "temperature must be a positive number"),
         (["--method=mopnr"], "the graph needs a capacity"),
         (["--objective=energy"], "invalid choice"),
         (["--seed=-1"], "seed"),

@@ -8,9 +8,11 @@ import pytest
 
 import regal_jax as rj
 from regal_jax import methods
+from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.graphs.batching import padded_shape
 from regal_jax.methods import METHODS, portfolio
+from regal_jax.policies.flow_policy import FlowConfig, flow_inputs, flow_policy
 from regal_jax.policies.regal import RegalConfig
 from regal_jax.search import partitioning, priority_rules
 from regal_jax.training.checkpoints import load_policy, save_policy
@@ -21,10 +23,13 @@ RULES = ["depth_first", "breadth_first", "random_order", "lpmf", "xla_list", "xl
 LIST_HEURISTICS = ["critical_path", "heft", "cpop", "etf", "hbmct"]
 ORDERING = ["topoformer", "dp", "approximate_dp", "depth_first_dp", "random_orders"]
 """Methods for the memory of one device; see ``test_methods_ordering`` for more."""
+SAMPLING = ["list_sampling", "one_shot", "gflownet", "ppo"]
+"""Methods for the makespan that return the best of many samples; ``test_robust`` has more."""
 FIXED = dict.fromkeys(RULES, 2) | dict.fromkeys(
     [*LIST_HEURISTICS, *ORDERING, "partition_dfs", "metis_dfs"], 1
 )
 """Evaluations of methods that don't search."""
+FLOW = FlowConfig(network="encode_once", layers=1, size=8, heads=1, head_size=4, head_width=4)
 REGAL = RegalConfig(size=4, rounds=2, feature_evaluations=100)
 EVALUATIONS = 290
 SETTINGS = [("peak_memory", 1), ("peak_memory", 2), ("makespan", 3)]
@@ -43,13 +48,26 @@ def sequence_policy(tmp_path_factory):
     return {devices: policy_file(tmp_path_factory, gas, devices) for devices in (1, 2, 3)}
 
 
+@pytest.fixture(scope="module")
+def flow_policies(tmp_path_factory):
+    """Files of new policies over the construction of schedules, by system."""
+    folder = tmp_path_factory.mktemp("flow")
+    inputs = flow_inputs(GRAPH, Platform(2), FLOW)
+    params = flow_policy(FLOW).init(jax.random.key(0), inputs, 2)
+    for system in ("gflownet", "ppo"):
+        save_policy(folder / system, params, FLOW, about={"system": system})
+    return folder
+
+
 @pytest.fixture
-def options_of(policy, sequence_policy):
+def options_of(policy, sequence_policy, flow_policies):
     """(method, devices) -> the options that the method can't do without."""
 
     def options(method, num_devices=2):
         if method in ("regal", "idrs"):
             return {"policy": policy[num_devices]}
+        if method in ("gflownet", "ppo"):
+            return {"policy": flow_policies / method}
         return {"policy": sequence_policy[num_devices]} if method == "gas" else {}
 
     return options
@@ -74,7 +92,7 @@ def optimize(graph=GRAPH, **options):
 @pytest.mark.parametrize(("objective", "num_devices"), SETTINGS)
 @pytest.mark.parametrize("method", METHODS)
 def test_schedules_are_valid_and_their_costs_exact(method, objective, num_devices, options_of):
-    if method in LIST_HEURISTICS and objective != "makespan":
+    if method in [*LIST_HEURISTICS, *SAMPLING] and objective != "makespan":
         with pytest.raises(OptionError, match=f"{method} is for the objective makespan"):
             optimize(method=method, objective=objective, num_devices=num_devices)
         return
@@ -129,7 +147,8 @@ def check_history(schedule, reports):
 def test_a_policy_for_other_devices_does_not_fit(policy):
     with pytest.raises(OptionError, match="is for 3 devices, not 2"):
         optimize(method="regal", policy=policy[3])
-    with pytest.raises(OptionError, match=r"auto reads no policy; regal, gas, idrs, .*one_shot do"):
+    readers = r"regal, gas, .*one_shot, gflownet, ppo do"
+    with pytest.raises(OptionError, match=f"auto reads no policy; {readers}"):
         optimize(method="auto", policy=policy[2])
 
 
@@ -142,8 +161,9 @@ def test_a_policy_for_another_objective_does_not_fit(policy, tmp_path):
 
 def test_a_missing_policy_is_an_error(tmp_path):
     for method in set(methods.WITH_POLICY) & set(METHODS):
+        options = {"objective": "makespan" if method in SAMPLING else "peak_memory"}
         with pytest.raises(RegalError, match="no such file"):
-            optimize(method=method, num_devices=1, policy=tmp_path / "none.policy")
+            optimize(method=method, num_devices=1, policy=tmp_path / "none.policy", **options)
 
 
 @pytest.mark.parametrize("objective", ["peak_memory", "makespan"])
@@ -202,7 +222,7 @@ def test_any_positive_budget_will_do(method):
         ({"num_devices": 0}, "num_devices must be in"),
         ({"num_devices": 5000}, "num_devices must be in"),
         ({"method": "simulated_annealing"}, "is unknown; choose from auto"),
-        ({"method": "gflownet"}, "is not in this version; choose from auto"),
+        ({"method": "l2d"}, "is not in this version; choose from auto"),
         ({"objective": "energy"}, "objective must be peak_memory or makespan"),
         ({"seed": -1}, "seed must be an integer >= 0"),
         ({"seed": 0.5}, "seed must be an integer >= 0"),

@@ -178,7 +178,7 @@ def test_refusals(policy):
         optimize("regal")
     plain = GRAPH.replace(capacity=None)
     with pytest.raises(OptionError, match="the graph needs a capacity"):
-        optimize("one_shot", plain)
+        optimize("mopnr", plain)
     with pytest.raises(OptionError, match="generation is for graphs with machine types"):
         optimize("critical_path", plain, generation="serial")
     with pytest.raises(GraphError, match="op 0 needs 9 units of machine type"):

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterable
 
 from regal_jax.errors import OptionError
-from regal_jax.methods import classical, evolution, learned, ordering, refinement, simple
+from regal_jax.methods import classical, evolution, learned, ordering, refinement, robust, simple
 from regal_jax.methods.base import Budget, Decoding, Found, History, Method, OnProgress
 from regal_jax.methods.machines import (
     MACHINE_EVALUATIONS,
@@ -14,6 +14,14 @@ from regal_jax.methods.machines import (
     best_rule_schedule,
 )
 from regal_jax.methods.portfolio import run_portfolio
+from regal_jax.methods.robust import (
+    AnyTarget,
+    as_target,
+    best_on_target,
+    check_options,
+    list_schedule,
+)
+from regal_jax.methods.samplers import SAMPLERS
 from regal_jax.methods.simple import best_simple_schedule
 from regal_jax.search import machine_search
 
@@ -21,7 +29,9 @@ __all__ = [
     "LATER",
     "MACHINE_METHODS",
     "METHODS",
+    "SAMPLERS",
     "WITH_POLICY",
+    "AnyTarget",
     "Budget",
     "Decoding",
     "Found",
@@ -30,12 +40,16 @@ __all__ = [
     "MachineMethod",
     "Method",
     "OnProgress",
+    "as_target",
+    "best_on_target",
     "best_rule_schedule",
     "best_simple_schedule",
+    "check_options",
     "default_evaluations",
     "default_machine_evaluations",
     "find_machine_method",
     "find_method",
+    "list_schedule",
 ]
 
 METHODS: dict[str, Method] = {
@@ -66,27 +80,28 @@ METHODS: dict[str, Method] = {
         name: functools.partial(classical.run_list_heuristic, name=name)
         for name in ("critical_path", "heft", "cpop", "etf", "hbmct")
     },
+    **{
+        name: functools.partial(robust.run_sampler, name=name)
+        for name in ("list_sampling", "one_shot", "gflownet", "ppo")
+    },
 }
 
-LATER = (
-    "l2d",
-    "gflownet",
-    "ppo",
-)
+LATER = ("l2d",)
 """Names that the design reserves for methods that are not in this version."""
 
 
-WITH_POLICY = ("regal", "gas", "idrs", "topoformer", "one_shot")
+WITH_POLICY = ("regal", "gas", "idrs", "topoformer", "one_shot", "gflownet", "ppo")
 """Methods that read a policy file."""
 
 PUBLISHED_EVALUATIONS = 5000
 """The budget of both REGAL papers."""
 OTHER_EVALUATIONS = {
+    **dict.fromkeys(("list_sampling", "one_shot", "gflownet", "ppo"), robust.SAMPLES),
     "topoformer": ordering.SAMPLES,
     "approximate_dp": ordering.BEAM_WIDTH,
     "random_orders": ordering.RANDOM_ORDERS,
 }
-"""Budgets of the paper on topological orders."""
+"""Budgets of the papers on topological orders and on GFlowNets."""
 
 
 def default_evaluations(

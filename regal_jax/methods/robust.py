@@ -1,0 +1,177 @@
+"""Samplers behind ``optimize``: of many schedules the best one, by its makespan or on a target.
+
+gflownet_robust_scheduling, section 2.2: the makespan on a model of the hardware (the proxy) is
+cheap but inexact; so a method makes many schedules, and the best of them by the proxy are tried on
+the target.
+"""
+
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+
+from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.schedule import Schedule
+from regal_jax.environments.targets import Target, TargetModel, read_target, simulated
+from regal_jax.errors import OptionError
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.methods.base import Budget, Found, check_evaluations
+from regal_jax.methods.samplers import SAMPLERS, SampleBudget
+from regal_jax.search import candidates, makespan_heuristics
+from regal_jax.search.candidates import Candidates
+
+SAMPLES = 1000
+"""Schedules drawn by a method that is nothing but a sampler (section 5)."""
+CANDIDATES = 100
+"""Schedules tried on a target (section 5)."""
+WITH_TEMPERATURE = ("list_sampling", "gflownet", "ppo")
+"""Samplers that have a temperature."""
+
+AnyTarget = Target | TargetModel | str | os.PathLike
+"""A target, a model of one, or the file of a model."""
+
+
+def run_sampler(problem: PlacementProblem, budget: Budget, *, name: str) -> Found:
+    """The sample of least makespan within the memory capacity, of as many as evaluations; where
+    none is within it, the one of least excess. Deadlines are not looked at.
+
+    OptionError for another objective.
+    """
+    found, evaluations = draw(problem, name, budget)
+    (best,) = within_capacity(problem, found, 1)
+    chromosome = problem.encode(best)
+    point = (evaluations, float(np.asarray(problem.fitness(chromosome[None]))[0]))
+    budget.on_progress(*point)
+    return Found(chromosome, evaluations, (point,))
+
+
+def best_on_target(
+    problem: PlacementProblem,
+    name: str,
+    budget: Budget,
+    target: Target,
+    count: int | None = None,
+) -> Schedule:
+    """Of a sampler's ``count`` best schedules by makespan the one that takes least on the target.
+
+    They are tried in that order, by default 100; of equal ones on the target the first is taken.
+    The schedule's costs, its bound and its history (one point) are those of the problem, the proxy.
+    Evaluations don't count trials on the target. See ``within_capacity`` on memory.
+
+    Raises:
+      OptionError: for another objective, an unsuitable budget, or a target's time that isn't a
+        finite number >= 0.
+    """
+    found, evaluations = draw(problem, name, budget)
+    tried = within_capacity(problem, found, count or CANDIDATES)
+    times = [_time(target, schedule) for schedule in tried]
+    best = int(np.argmin(times))
+    return tried[best].replace(
+        target_time=times[best],
+        evaluations=evaluations,
+        history=((evaluations, tried[best].makespan),),
+        lower_bound=problem.lower_bound,
+    )
+
+
+def draw(problem: PlacementProblem, name: str, budget: Budget) -> tuple[Candidates, int]:
+    """A sampler's schedules, and how many evaluations they cost: one each, or a search's.
+
+    Raises OptionError for another objective than the makespan, or what the sampler can't do.
+    """
+    if problem.objective != "makespan":
+        raise OptionError(f"{name} is for the objective makespan, not {problem.objective}")
+    if name == "one_shot" and budget.decoding not in (None, "sample"):
+        raise OptionError(
+            f"one_shot on identical devices is decoded by sample: {budget.decoding!r}"
+        )
+    check_evaluations(budget.evaluations)
+    if problem.graph.num_ops == 0:  # policies can't be asked
+        return Candidates(np.zeros((1, 0), np.int32), np.zeros((1, 0), np.int32)), 1
+    spent = []
+
+    def on_progress(evaluations: int, cost: float) -> None:
+        spent.append(evaluations)
+        budget.on_progress(evaluations, cost)
+
+    found = SAMPLERS[name](
+        problem,
+        SampleBudget(
+            samples=budget.evaluations,
+            evaluations=budget.evaluations,
+            seed=budget.seed,
+            policy=budget.policy,
+            temperature=budget.temperature,
+            deadline=budget.deadline,
+            on_progress=on_progress,
+        ),
+    )
+    return found, spent[-1] if spent else len(found.sequence)  # samplers that search report
+
+
+def within_capacity(problem: PlacementProblem, found: Candidates, count: int) -> list[Schedule]:
+    """The best ``count`` schedules by makespan, without those beyond the memory capacity; if all
+    are, the one that exceeds it by the fewest bytes, as other methods return it.
+
+    Of schedules that differ in the names of devices alone, only the first is looked at.
+    """
+    asked = count
+    while True:
+        best = candidates.best_schedules(problem, found, asked)
+        fitting = [schedule for schedule in best if problem.fits(schedule)]
+        if len(fitting) >= count or len(best) < asked:
+            return fitting[:count] or [min(best, key=lambda one: _excess(problem, one))]
+        asked *= 4
+
+
+def list_schedule(problem: PlacementProblem) -> Schedule:
+    """What to hold a schedule on a target against: list scheduling by critical path."""
+    schedule = makespan_heuristics.critical_path(problem.graph, problem.platform)
+    return problem.costed(schedule).replace(method="critical_path")
+
+
+def as_target(graph: ComputationGraph, target: AnyTarget) -> Target:
+    """A function schedule -> us. Raises OptionError for what can't be one, or a bad file."""
+    if isinstance(target, str | os.PathLike):
+        target = read_target(Path(target))
+    if isinstance(target, TargetModel):
+        return simulated(graph, target)
+    if not callable(target):
+        raise OptionError(
+            f"target must be a function of a schedule, a TargetModel or a file, got {target!r}"
+        )
+    return target
+
+
+def check_options(
+    method: str, *, target: AnyTarget | None, candidates: int | None, temperature: float | None
+) -> None:
+    """Raises OptionError for options that a method has no use for, or that are out of range."""
+    if target is not None and method not in SAMPLERS:
+        raise OptionError(
+            f"{method} makes no candidates to try on a target; {', '.join(SAMPLERS)} do"
+        )
+    if candidates is not None:
+        if target is None:
+            raise OptionError("candidates are what is tried on a target, but none is given")
+        if not isinstance(candidates, int) or candidates < 1:
+            raise OptionError(f"candidates must be an integer >= 1, got {candidates!r}")
+    if temperature is not None:
+        if method not in WITH_TEMPERATURE:
+            raise OptionError(f"{method} has no temperature; {', '.join(WITH_TEMPERATURE)} do")
+        if not 0 < temperature < math.inf:
+            raise OptionError(f"temperature must be a positive number, got {temperature}")
+
+
+def _time(target: Target, schedule: Schedule) -> float:
+    time = float(target(schedule))
+    if not 0 <= time < math.inf:
+        raise OptionError(f"the target says that a schedule takes {time} us")
+    return time
+
+
+def _excess(problem: PlacementProblem, schedule: Schedule) -> float:
+    """Bytes beyond the memory capacity, summed over devices."""
+    excess = np.array(schedule.peak_memory) - problem.platform.capacities()
+    return float(np.maximum(excess, 0).sum())

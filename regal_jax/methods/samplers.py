@@ -1,0 +1,202 @@
+"""Methods that give many schedules of a graph, candidates to try on the target, by name.
+
+Of gflownet_robust_scheduling, section 5: the two heuristics it compares with, and cheap samplers of
+ours. ``candidates.best_schedules`` chooses from what a sampler gives. Problems are on identical
+devices, for the makespan; memory capacities are not looked at.
+"""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from regal_jax.environments import native, native_graph
+from regal_jax.environments.machine_problem import Generation, MachineProblem
+from regal_jax.environments.problem import PlacementProblem
+from regal_jax.errors import OptionError
+from regal_jax.graphs import precedence
+from regal_jax.methods import evolution, flow, learned, machines
+from regal_jax.methods.base import Budget, OnProgress
+from regal_jax.policies.one_shot import OneShotConfig
+from regal_jax.search import candidates, makespan_heuristics
+from regal_jax.search.brkga import BRKGAConfig
+from regal_jax.search.candidates import Candidates
+from regal_jax.training import checkpoints
+
+POPULATION = BRKGAConfig(population=500, elites=100, children=350)
+"""Of the genetic samplers; the paper uses pymoo's BRKGA without naming its parameters.
+
+These are the shares and the elite bias of pymoo's defaults (a fifth elites, seven tenths children,
+0.7) at half of their size, so that the elites are as many as the paper's candidates. On six random
+graphs of 50 ops and two real ones, four devices, the best 100 of the last population had a mean
+speedup of 2.60 after 5,000 evaluations, 3.55 after 50,000 and 3.46, with copies of the best instead
+of others, after 200,000 (pymoo's size: 2.54, 2.99, 3.61); critical-path list scheduling has 3.77.
+"""
+
+NOISE = 0.5
+"""Temperature of ``sample_lists``: on the same graphs, with 0.1, 0.5 and 2 the best 100 of 1,000
+had mean speedups of 3.79, 3.78 and 3.74, and differed in 69, 80 and 81 % of their chains' edges."""
+
+
+class SampleBudget(NamedTuple):
+    """What a sampler may spend, and its randomness.
+
+    Attributes:
+      samples: schedules, of samplers that don't search.
+      evaluations: calls of the cost on a chromosome, of those that do.
+      seed: of everything random.
+      policy: file of a trained policy, or None for the shipped one.
+      temperature: how much samples differ, of samplers that have one; None is their own.
+      deadline: ``time.perf_counter()`` from which a search begins no new work, in seconds.
+      on_progress: of a search, see OnProgress.
+    """
+
+    samples: int = 1000
+    evaluations: int = 5000
+    seed: int = 0
+    policy: str | Path | None = None
+    temperature: float | None = None
+    deadline: float = math.inf
+    on_progress: OnProgress = lambda evaluations, cost: None
+
+    def of_search(self) -> Budget:
+        """The budget of a method that searches."""
+        search = Budget(self.evaluations, self.seed, self.policy, self.deadline)
+        return search._replace(on_progress=self.on_progress)
+
+
+Sampler = Callable[[PlacementProblem, SampleBudget], Candidates]
+
+
+def sample_critical_path(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+    """The single schedule of list scheduling by critical path (section 5)."""
+    del budget
+    schedule = makespan_heuristics.critical_path(problem.graph, problem.platform)
+    return candidates.from_schedules([schedule])
+
+
+def sample_brkga(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+    """The last population of BRKGA from random chromosomes (section 5), see ``POPULATION``; in the
+    generation in which the budget ends, it has fewer newcomers.
+
+    Raises OptionError if the evaluations are fewer than the population.
+    """
+    key = jax.random.key(budget.seed)
+    search = evolution.evolve_population(problem, budget.of_search(), key, config=POPULATION)
+    return decoded(problem, search.population)
+
+
+def sample_regal(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+    """The last population of REGAL's search, which has the parameters of ``sample_brkga``.
+
+    Raises OptionError if the policy is for another number of devices, or evaluations are too few.
+    """
+    search = learned.evolve_population(problem, budget.of_search(), "regal", POPULATION)
+    return decoded(problem, search.population)
+
+
+def sample_chromosomes(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+    """The schedules of uniformly random chromosomes."""
+    rng = np.random.default_rng(budget.seed)
+    shape = (_samples(budget), problem.num_genes)
+    return decoded(problem, rng.random(shape, np.float32))
+
+
+def sample_lists(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+    """List scheduling by critical path with Gumbel noise on the priorities, and on any of the
+    devices that are free (ours): the cheapest sampler of good schedules.
+
+    The temperature scales the noise, in mean durations of the ops; with 0 only devices are random.
+    Transfer times are not looked at.
+    """
+    graph, rng = problem.graph, np.random.default_rng(budget.seed)
+    machine = on_one_type(problem)
+    noise = rng.gumbel(size=(_samples(budget), graph.num_ops))
+    levels = precedence.bottom_levels(graph) / (graph.duration.mean() or 1.0)
+    start = machine.starts(levels + _temperature(budget, NOISE) * noise)
+    return candidates.from_starts(graph, start, problem.num_devices, rng)
+
+
+def sample_one_shot(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+    """Rankings of one-shot priority sampling (one_shot_priority_sampling, 3.2) on identical devices
+    (ours): one machine type of as many units; each op on the first device that is free.
+
+    Transfer times are not looked at. Raises OptionError for an unsuitable policy.
+    """
+    path = budget.policy or machines.shipped_policy("machines", "one_shot")
+    params, config, _ = checkpoints.load_policy(path, OneShotConfig)
+    machine = on_one_type(problem, config.generation)
+    scores = machines.op_scores(params, config, machine.graph)
+    chromosomes = machines.samples(machine, scores, budget.seed, _samples(budget))
+    start = machine.starts(chromosomes)
+    return candidates.from_starts(problem.graph, start, problem.num_devices)
+
+
+def sample_gflownet(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+    """Schedules of a temperature-conditioned GFlowNet; see ``flow.sample_policy``."""
+    return _sample_policy(problem, budget, "gflownet")
+
+
+def sample_ppo(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+    """Schedules of a policy of proximal policy optimisation; see ``flow.sample_policy``."""
+    return _sample_policy(problem, budget, "ppo")
+
+
+SAMPLERS: dict[str, Sampler] = {
+    "critical_path": sample_critical_path,
+    "brkga": sample_brkga,
+    "regal": sample_regal,
+    "random_search": sample_chromosomes,
+    "list_sampling": sample_lists,
+    "one_shot": sample_one_shot,
+    "gflownet": sample_gflownet,
+    "ppo": sample_ppo,
+}
+
+
+def _sample_policy(problem: PlacementProblem, budget: SampleBudget, system: str) -> Candidates:
+    return flow.sample_policy(
+        problem,
+        system,
+        samples=_samples(budget),
+        seed=budget.seed,
+        policy=budget.policy,
+        temperature=budget.temperature,
+    )
+
+
+def decoded(problem: PlacementProblem, chromosomes: np.ndarray) -> Candidates:
+    """The schedules of chromosomes float32[N, genes], transfers left out."""
+    graph = native_graph.native_graph(problem.graph)
+    placement, steps = native.decode_steps(graph, chromosomes, num_devices=problem.num_devices)
+    ops = (steps >= 0) & (steps < problem.graph.num_ops)
+    return Candidates(placement, steps[ops].reshape(placement.shape).astype(np.int32))
+
+
+def on_one_type(problem: PlacementProblem, generation: Generation = "parallel") -> MachineProblem:
+    """Identical devices without transfer times as the units of one machine type: by "parallel"
+    generation and ``candidates.from_starts``, a schedule's makespan is the same in both."""
+    num_ops = problem.graph.num_ops
+    graph = problem.graph.replace(
+        machine_type=np.zeros(num_ops, np.int32),
+        demand=np.ones(num_ops, np.int64),
+        capacity=np.array([problem.num_devices]),
+    )
+    return MachineProblem(graph, generation=generation)
+
+
+def _samples(budget: SampleBudget) -> int:
+    if budget.samples < 1:
+        raise OptionError(f"samples must be at least 1, got {budget.samples}")
+    return budget.samples
+
+
+def _temperature(budget: SampleBudget, default: float) -> float:
+    """Raises OptionError for a temperature that is no finite number, or negative."""
+    chosen = default if budget.temperature is None else budget.temperature
+    if not (math.isfinite(chosen) and chosen >= 0):
+        raise OptionError(f"temperature must be a finite number >= 0, got {chosen}")
+    return chosen

@@ -4,7 +4,7 @@ A launcher calls the ``define_*`` functions it needs at import, and the others i
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -15,11 +15,18 @@ from regal_jax import api, evaluation
 from regal_jax import flags as config_flags
 from regal_jax.datasets import machine_corpora
 from regal_jax.datasets.task_graphs import Bounds
-from regal_jax.errors import MissingDependencyError, RegalError
+from regal_jax.errors import RegalError
 from regal_jax.evaluation import Run
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.one_shot import OneShotConfig
-from regal_jax.reporting import machine_tables, ordering_plots, plots, progress, training_plot
+from regal_jax.reporting import (
+    figures,
+    machine_tables,
+    ordering_plots,
+    plots,
+    progress,
+    training_plot,
+)
 from regal_jax.reporting.machine_tables import MachineLine
 from regal_jax.search.machine_rules import RULES
 from regal_jax.search.machine_search import PAPER_EVALUATIONS
@@ -156,7 +163,7 @@ def train(
         own = folder / f"seed_{seed}"
         file = _trained(corpus, own, config, dataclasses.replace(first, seed=seed))
         found.append((checkpoints.load_policy(file, OneShotConfig)[2]["validation_cost"], file))
-        _drawn(training_plot.plot_training, own / "metrics.csv", own / "costs.png")
+        figures.drawn(training_plot.plot_training, own / "metrics.csv", own / "costs.png")
     return min(found)[1]
 
 
@@ -279,9 +286,9 @@ def draw(
     """Gaps against seconds, and the first graph's schedule, where matplotlib is there."""
     dots = {name: machine_tables.gaps_and_times(some) for name, some in lines.items()}
     labels = {"reference": origin(best_known), "title": "Makespan and run time"}
-    _drawn(ordering_plots.plot_gap_against_time, dots, folder / "gaps.png", **labels)
+    figures.drawn(ordering_plots.plot_gap_against_time, dots, folder / "gaps.png", **labels)
     setting, some = next(iter(by_setting.items()))
-    _drawn(_draw_schedule, graphs[setting][0], some, folder / "schedule.png")
+    figures.drawn(_draw_schedule, graphs[setting][0], some, folder / "schedule.png")
 
 
 def origin(best_known: Mapping[str, float] | None) -> str:
@@ -300,13 +307,6 @@ def _draw_schedule(graph: ComputationGraph, some: Sequence[Run], path: Path) -> 
         **run.options,
     )
     plots.plot_gantt(graph, found, path)
-
-
-def _drawn(draw: Callable[..., None], *arguments: Any, **labels: str) -> None:
-    try:
-        draw(*arguments, **labels)
-    except MissingDependencyError as error:
-        print(f"no picture: {error}")
 
 
 def _paper_corpus(setting: str) -> Corpus:

@@ -17,13 +17,13 @@ from regal_jax.datasets import corpora, zoo
 from regal_jax.datasets.layered import layered_graphs
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.problem import PlacementProblem
-from regal_jax.errors import MissingDependencyError, OptionError
+from regal_jax.errors import OptionError
 from regal_jax.evaluation import Run
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import Decoding, best_simple_schedule
 from regal_jax.methods.learned import shipped_policy
 from regal_jax.policies.ordering import OrderingConfig
-from regal_jax.reporting import ordering_plots, ordering_tables, paper_tables, progress
+from regal_jax.reporting import figures, ordering_plots, ordering_tables, paper_tables, progress
 from regal_jax.reporting.ordering_tables import OrderingLine, PaperTable
 from regal_jax.training import checkpoints
 from regal_jax.training.ordering_loop import EpochGraphs, train_ordering
@@ -265,10 +265,8 @@ def report(
 
 def plot(lines: Mapping[str, Sequence[OrderingLine]], path: Path, title: str) -> None:
     """Draws figure 2 or 3, where matplotlib is there."""
-    try:
-        ordering_plots.plot_gap_against_time(lines, path, reference=reference(), title=title)
-    except MissingDependencyError as error:
-        print(f"no picture: {error}")
+    draw = ordering_plots.plot_gap_against_time
+    figures.drawn(draw, lines, path, reference=reference(), title=title)
 
 
 def _train(folder: Path, epoch_graphs: EpochGraphs, validation, policy, *, dataset: str) -> Path:

@@ -82,16 +82,17 @@ def real_graphs(split: str) -> list[ComputationGraph]:
 
 
 def training_pool(
-    *, min_ops: int = 25, max_ops: int = 400, min_speedup: float = 1.3
+    split: str = "train", *, min_ops: int = 25, max_ops: int = 400, min_speedup: float = 1.3
 ) -> list[ComputationGraph]:
-    """More graphs to train on than the paper has: those of the zoo's train split within limits.
+    """More graphs to train on than the paper has: those of a split of the zoo within limits.
 
     Args:
+      split: of ``model_zoo``; "valid" is for looking at training.
       min_ops, max_ops: both included.
       min_speedup: the least that total work over the critical path may be, without which there is
         little to learn.
     """
-    sized = [g for g in zoo.model_zoo("train") if min_ops <= g.num_ops <= max_ops]
+    sized = [g for g in zoo.model_zoo(split) if min_ops <= g.num_ops <= max_ops]
     return [graph for graph in sized if most_speedup(graph) >= min_speedup]
 
 

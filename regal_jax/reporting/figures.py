@@ -1,7 +1,7 @@
 """The look of the plots, and writing them: matplotlib without its global state."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,14 @@ def new_figure(width: float, height: float) -> Any:
     except ImportError:
         raise MissingDependencyError("matplotlib", "plot") from None
     return Figure(figsize=(width, height), layout="constrained", facecolor="white")
+
+
+def drawn(draw: Callable[..., None], *arguments: Any, **labels: Any) -> None:
+    """Calls a function that draws; without matplotlib it prints why there is no picture."""
+    try:
+        draw(*arguments, **labels)
+    except MissingDependencyError as error:
+        print(f"no picture: {error}")
 
 
 def save_figure(figure: Any, path: str | os.PathLike) -> None:

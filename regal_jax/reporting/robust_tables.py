@@ -23,8 +23,9 @@ SPEEDUPS = MappingProxyType({"proxy_1": "Proxy 1", "proxy_100": "Proxy 100"})
 DIVERSITY = MappingProxyType({"ged": "GED [%]", "d_inv": "d_inv", "d_sen": "d_sen"})
 """Of the candidates; see ``reporting.diversity`` for what they are and their units."""
 
-OWN = (*SPEEDUPS, *DIVERSITY, "seconds")
-"""Metrics that are not the name of a target."""
+OWN = (*SPEEDUPS, *DIVERSITY, "candidates", "seconds")
+"""Metrics that are not the name of a target; the last two, how many different candidates there were
+and how long sampling took, are in no table of the paper."""
 
 
 class Spread(NamedTuple):

@@ -259,7 +259,6 @@ def test_where_no_candidate_fits_the_least_excess_is_returned():
         ({"method": "brkga", "evaluations": 499, "target": MODEL}, "at least the population"),
         ({"method": "regal", "target": MODEL}, "is for 2 devices, not 3"),
     ],
-    ids=str,
 )
 def test_options_out_of_range_are_one_line(options, message):
     with pytest.raises(RegalError, match=message) as caught:

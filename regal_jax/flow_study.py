@@ -277,12 +277,16 @@ def curves(files: Mapping[str, Sequence[Path]], column: str = "speedup") -> dict
 
 
 def draw_training(folder: Path) -> None:
-    """Draws the speedups of the policies that were trained in a folder, if there are any."""
+    """Draws how the policies that were trained in a folder did on the validation graphs, if there
+    were any. (The samples of a GFlowNet's training are of all temperatures: as it learns to tell
+    them apart, their mean may well fall.)"""
     trained = {
         system: sorted(training_folder(folder, system).glob("*/*.policy")) for system in LEARNED
     }
-    if found := curves(trained):
-        figures.drawn(robust_plots.plot_training_speedup, found, folder / "training.png")
+    if found := curves(trained, "validation_top_1"):
+        title = "Speedup on the validation graphs"
+        path = folder / "training.png"
+        figures.drawn(robust_plots.plot_generalisation, found, path, title=title)
 
 
 def sampled(

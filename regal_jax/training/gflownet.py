@@ -62,7 +62,7 @@ class FlowState:
 
 
 def learner(policy: FlowConfig, config: FlowTraining) -> Learner:
-    """A GFlowNet for ``flow_loop``. OptionError for an unknown loss or bad temperatures."""
+    """A GFlowNet for ``flow_loop``. OptionError for options out of range."""
     if config.loss not in OBJECTIVES:
         raise OptionError(f"loss is {config.loss!r}: one of {', '.join(OBJECTIVES)}")
     low, high = config.min_temperature, config.max_temperature
@@ -70,14 +70,16 @@ def learner(policy: FlowConfig, config: FlowTraining) -> Learner:
         raise OptionError(
             "temperatures need 0 < min_temperature <= max_temperature and 0 < test_temperature"
         )
-    static = dataclasses.replace(config, seed=0)  # runs that differ in it share compilations
+
+    if not 0 < config.final_rate <= 1:
+        raise OptionError(f"final_rate must be in (0, 1], got {config.final_rate}")
 
     def init(key, inputs):
         return init_state(key, inputs, policy, config)
 
     def update(key, state, inputs, rng: np.random.Generator):
         temperature = jnp.float32(np.exp(rng.uniform(np.log(low), np.log(high))))
-        return train_step(key, state, inputs, temperature, policy=policy, config=static)
+        return train_step(key, state, inputs, temperature, policy=policy, config=config)
 
     return Learner("gflownet", init, update, METRICS, config.test_temperature)
 

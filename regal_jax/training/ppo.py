@@ -70,13 +70,14 @@ def learner(policy: FlowConfig, config: PPOTraining) -> Learner:
         raise OptionError(f"temperature must be a positive number, got {config.temperature}")
     if config.passes < 1 or config.trajectories < 2:
         raise OptionError("PPO needs at least one pass and two trajectories")
-    static = dataclasses.replace(config, seed=0)  # runs that differ in it share compilations
+    if not (0 < config.final_rate <= 1 and 0 < config.final_entropy <= 1):
+        raise OptionError("final_rate and final_entropy must be in (0, 1]")
 
     def init(key, inputs):
         return init_state(key, inputs, policy, config)
 
     def update(key, state, inputs, rng: np.random.Generator):
-        return train_step(key, state, inputs, policy=policy, config=static)
+        return train_step(key, state, inputs, policy=policy, config=config)
 
     return Learner("ppo", init, update, METRICS, config.temperature)
 

@@ -183,7 +183,22 @@ def test_a_diverged_run_stops_before_it_is_written(tmp_path):
     assert about["steps"] == 4
 
 
-def test_a_flow_network_is_trained_looked_at_and_resumed(tmp_path):
+def test_programs_of_many_sizes_are_dropped_in_between(tmp_path, monkeypatch):
+    cleared = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(len(heard)))
+    monkeypatch.setattr(flow_loop, "MOST_SHAPES", 2)
+    heard, graphs = [], [random_graph(0, num_ops) for num_ops in (3, 9, 17)]
+    train(tmp_path, dataclasses.replace(PLAN, steps=30), heard=heard, graphs=graphs)
+    sizes = [len(inputs.features) for _, inputs, _ in heard]
+    new = [step for step in range(30) if sizes[step] not in sizes[:step]]
+    assert len(new) == 3
+    assert cleared[0] == new[2]  # before the first step of the third size
+    assert cleared[-1] == 30
+
+
+def test_a_flow_network_is_trained_looked_at_and_resumed(tmp_path, monkeypatch):
+    monkeypatch.setattr(jax, "clear_caches", lambda: None)  # to compile once
+    sizes = []
     plan = FlowTraining(
         num_devices=2,
         steps=4,
@@ -193,7 +208,11 @@ def test_a_flow_network_is_trained_looked_at_and_resumed(tmp_path):
         validation_top=5,
     )
 
-    def run(directory, plan=plan, **more):
+    def run(directory, stop_after=None):
+        def noted(step, metrics):
+            sizes.append(gflownet.train_step._cache_size())
+            stopped(stop_after)(step, metrics)
+
         return train_flow(
             GRAPHS,
             GRAPHS[:2],
@@ -201,15 +220,15 @@ def test_a_flow_network_is_trained_looked_at_and_resumed(tmp_path):
             policy=POLICY,
             plan=plan,
             directory=directory,
-            **more,
+            on_step=noted,
         )
 
-    before = gflownet.train_step._cache_size()
     path = run(tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "parts", on_step=stopped(3))
+        run(tmp_path / "parts", 3)
     run(tmp_path / "parts")
-    assert gflownet.train_step._cache_size() == before + 1
+    assert len(sizes) == 4 + 3 + 2
+    assert len(set(sizes[:7])) == 1  # what is restored from a file has a place, another type to JAX
     assert rows(tmp_path / "whole") == rows(tmp_path / "parts")
     one, config, about = checkpoints.load_policy(path, FlowConfig)
     other, *_ = checkpoints.load_policy(tmp_path / "parts" / "last.policy", FlowConfig)

@@ -50,6 +50,8 @@ TRAINING = FlowTraining(
     learning_rate=3e-3,
     min_temperature=0.2,
     max_temperature=2.0,
+    steps=1200,
+    final_rate=0.1,
 )
 
 
@@ -69,10 +71,10 @@ def first_state(policy, config):
     return gflownet.FlowState(params=params, optimizer=optimizer, step=jnp.int32(0))
 
 
-def trained(policy, config, steps):
-    """(state, losses), at log-uniform temperatures."""
+def trained(policy, config):
+    """(state, losses)."""
     state, losses, update = first_state(policy, config), [], gflownet.learner(policy, config).update
-    for step in range(steps):
+    for step in range(config.steps):
         rng = np.random.default_rng(step)
         state, metrics = update(jax.random.key(step), state, inputs_of(policy), rng)
         losses.append(metrics["loss"])
@@ -91,7 +93,7 @@ def total_variation(policy, params, temperature):
 @pytest.mark.parametrize("policy", [ENCODE_ONCE, REENCODE], ids=["encode_once", "reencode"])
 def test_one_network_samples_in_proportion_to_the_reward_at_every_temperature(policy):
     before = gflownet.train_step._cache_size()
-    state, losses = trained(policy, TRAINING, 1500)
+    state, losses = trained(policy, TRAINING)
     assert gflownet.train_step._cache_size() == before + 1
     new = new_policy(policy, inputs_of(policy))
     for temperature in (0.4, 0.8, 1.6):
@@ -110,7 +112,7 @@ def log_partition(temperature):
 
 def test_trajectory_balance_learns_the_log_partition_function():
     config = dataclasses.replace(TRAINING, loss="trajectory_balance", learning_rate=5e-3)
-    state, losses = trained(ENCODE_ONCE, config, 1200)
+    state, losses = trained(ENCODE_ONCE, config)
     assert np.mean(losses[-50:]) < 0.1 * np.mean(losses[:10])
     for temperature in (0.4, 1.5):
         found = LogPartition(ENCODE_ONCE).apply(
@@ -121,8 +123,8 @@ def test_trajectory_balance_learns_the_log_partition_function():
 
 def test_detailed_balance_learns_the_flow_of_the_first_state():
     """log Z, too."""
-    config = dataclasses.replace(TRAINING, loss="detailed_balance")
-    state, losses = trained(ENCODE_ONCE, config, 800)
+    config = dataclasses.replace(TRAINING, loss="detailed_balance", steps=800)
+    state, losses = trained(ENCODE_ONCE, config)
     assert np.mean(losses[-50:]) < 0.2 * np.mean(losses[:10])
     for temperature in (0.4, 1.5):
         decided = decisions(
@@ -200,9 +202,24 @@ def test_temperatures_out_of_range_are_errors(options):
         gflownet.learner(ENCODE_ONCE, FlowTraining(**options))
 
 
-def test_an_unknown_loss_is_an_error():
+def test_unknown_losses_and_rates_are_errors():
     with pytest.raises(OptionError, match="loss is 'flow': one of log_partition_variance, "):
         gflownet.learner(ENCODE_ONCE, FlowTraining(loss="flow"))
+    for rate in (0.0, 1.1, float("nan")):
+        with pytest.raises(OptionError, match="final_rate must be in"):
+            gflownet.learner(ENCODE_ONCE, FlowTraining(final_rate=rate))
+
+
+def test_the_learning_rate_decays_to_its_share():
+    """Adam's steps for a gradient that stays the same are the learning rate."""
+    config = FlowTraining(steps=10, learning_rate=0.5, final_rate=0.01)
+    optimizer, moves = gflownet.make_optimizer(config), []
+    params = jnp.zeros(())
+    state = optimizer.init(params)
+    for _ in range(11):
+        update, state = optimizer.update(jnp.float32(0.5), state, params)
+        moves.append(-float(update))
+    np.testing.assert_allclose(moves, 0.5 * 0.01 ** (np.arange(11) / 10), rtol=1e-4)
 
 
 def test_speedups_of_graphs_that_take_no_time_are_one():

@@ -146,6 +146,8 @@ def test_passes_end_where_the_policy_has_moved_too_far():
         {"temperature": float("inf")},
         {"passes": 0},
         {"trajectories": 1},
+        {"final_rate": 0.0},
+        {"final_entropy": 2.0},
     ],
 )
 def test_options_out_of_range_are_errors(options):
@@ -154,12 +156,10 @@ def test_options_out_of_range_are_errors(options):
 
 
 def test_the_learner_is_the_training_step():
-    learner = ppo.learner(POLICY, dataclasses.replace(CONFIG, seed=7))
+    learner = ppo.learner(POLICY, CONFIG)
     assert (learner.name, learner.test_temperature) == ("ppo", CONFIG.temperature)
-    before = ppo.train_step._cache_size()
     rng = np.random.default_rng(0)
     state, metrics = learner.update(jax.random.key(0), first_state(CONFIG), INPUTS, rng)
-    assert ppo.train_step._cache_size() <= before + 1  # whatever the seed
     assert set(metrics) == set(learner.metrics)
     expected, _ = run(CONFIG, 1)
     jax.tree.map(np.testing.assert_array_equal, state.params, expected.params)

@@ -22,7 +22,7 @@ from regal_jax.training.flow_plan import FlowPlan, Learner
 from regal_jax.training.gflownet import speedups
 from regal_jax.training.run_folder import ahead, open_run
 
-MOST_SHAPES = 16
+MOST_SHAPES = 24
 """Sizes of inputs whose programs are kept. A program of XLA on a CPU takes some 2,000 of the 65,530
 memory mappings that Linux gives a process; without room for another one the process dies."""
 

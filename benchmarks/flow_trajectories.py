@@ -38,17 +38,11 @@ from regal_jax.environments import construction
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.policies import flow_paper, flow_sampling, trajectories
-from regal_jax.policies.flow_policy import (
-    FlowConfig,
-    FlowLogits,
-    FlowPolicy,
-    flow_inputs,
-    flow_policy,
-    padded_inputs,
-)
+from regal_jax.policies import flow_sampling, trajectories
+from regal_jax.policies.flow_policy import flow_inputs, flow_policy, padded_inputs
+from regal_jax.policies.flow_types import FlowConfig, FlowLogits, FlowPolicy, masked_log_softmax
 from regal_jax.search import candidates
-from regal_jax.training import gflownet
+from regal_jax.training import flow_rollouts, gflownet
 from regal_jax.training.gflownet import FlowTraining
 
 SIZE = {"size": 32, "heads": 1, "head_size": 16, "layers": 2}
@@ -222,7 +216,7 @@ def _checked_network(graph: ComputationGraph):
             policy, params, key, inputs, temperature, count=count, **options
         )
     )(jax.random.key(1))
-    reward = (gflownet.speedups(inputs, drawn.makespan) - DEVICES) / TEMPERATURE
+    reward = (flow_rollouts.speedups(inputs, drawn.makespan) - DEVICES) / TEMPERATURE
 
     def loss(params):
         arguments = (policy, params, inputs, temperature, drawn.op, drawn.device)
@@ -276,7 +270,7 @@ def _uniformly(graph: ComputationGraph, count: int) -> Callable:
 
     def logits(params, seen, inputs, state) -> FlowLogits:
         valid = construction.ready(inputs.problem, state)[:, None] & jnp.ones(DEVICES, bool)
-        forward = flow_paper.masked_log_softmax(jnp.zeros(valid.shape), valid)
+        forward = masked_log_softmax(jnp.zeros(valid.shape), valid)
         return FlowLogits(jnp.arange(len(valid)), forward, jnp.zeros(DEVICES), jnp.float32(0))
 
     policy = FlowPolicy(lambda *_: None, lambda *_: None, logits, symmetric=False)

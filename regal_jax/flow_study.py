@@ -22,7 +22,7 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.samplers import SAMPLERS, SampleBudget
 from regal_jax.policies.flow_policy import FlowConfig
 from regal_jax.reporting import figures, progress, results, robust_plots, robust_tables
-from regal_jax.reporting.robust_plots import Curve
+from regal_jax.reporting.curves import Curve, read_curve
 from regal_jax.reporting.robust_tables import Line, PaperTable
 from regal_jax.search.candidates import Candidates
 from regal_jax.training import gflownet, ppo
@@ -271,7 +271,7 @@ def curves(files: Mapping[str, Sequence[Path]], column: str = "speedup") -> dict
     """What the trainings of policies reported, by label; without those that have no numbers."""
     found: dict[str, list[Curve]] = {}
     for label, some in files.items():
-        read = [robust_plots.read_curve(file.parent / "metrics.csv", column) for file in some]
+        read = [read_curve(file.parent / "metrics.csv", column) for file in some]
         found[label] = [curve for curve in read if len(curve.steps)]
     return {label: some for label, some in found.items() if some}
 
@@ -301,11 +301,11 @@ def sampled(
 
 
 def _training_metrics(path: Path) -> dict[str, float]:
-    speedup = robust_plots.read_curve(path).values
+    speedup = read_curve(path).values
     parts = np.array_split(speedup, 4)
     found = {f"quarter_{n}": float(part.mean()) for n, part in enumerate(parts, 1) if len(part)}
     for column in VALIDATION:
-        values = robust_plots.read_curve(path, column).values
+        values = read_curve(path, column).values
         found |= {column: float(values[-1])} if len(values) else {}
     return found
 

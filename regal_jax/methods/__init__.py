@@ -80,10 +80,7 @@ METHODS: dict[str, Method] = {
         name: functools.partial(classical.run_list_heuristic, name=name)
         for name in ("critical_path", "heft", "cpop", "etf", "hbmct")
     },
-    **{
-        name: functools.partial(robust.run_sampler, name=name)
-        for name in ("list_sampling", "one_shot", "gflownet", "ppo")
-    },
+    **{name: functools.partial(robust.run_sampler, name=name) for name in robust.ONLY_SAMPLERS},
 }
 
 LATER = ("l2d",)
@@ -96,7 +93,7 @@ WITH_POLICY = ("regal", "gas", "idrs", "topoformer", "one_shot", "gflownet", "pp
 PUBLISHED_EVALUATIONS = 5000
 """The budget of both REGAL papers."""
 OTHER_EVALUATIONS = {
-    **dict.fromkeys(("list_sampling", "one_shot", "gflownet", "ppo"), robust.SAMPLES),
+    **dict.fromkeys(robust.ONLY_SAMPLERS, robust.SAMPLES),
     "topoformer": ordering.SAMPLES,
     "approximate_dp": ordering.BEAM_WIDTH,
     "random_orders": ordering.RANDOM_ORDERS,

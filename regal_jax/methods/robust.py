@@ -21,8 +21,10 @@ from regal_jax.methods.samplers import SAMPLERS, SampleBudget
 from regal_jax.search import candidates, makespan_heuristics
 from regal_jax.search.candidates import Candidates
 
+ONLY_SAMPLERS = ("list_sampling", "one_shot", "gflownet", "ppo")
+"""Those of ``SAMPLERS`` that are no other method on identical devices."""
 SAMPLES = 1000
-"""Schedules drawn by a method that is nothing but a sampler (section 5)."""
+"""Schedules drawn by one of these (section 5)."""
 CANDIDATES = 100
 """Schedules tried on a target (section 5)."""
 WITH_TEMPERATURE = ("list_sampling", "gflownet", "ppo")

@@ -19,10 +19,15 @@ import jax.numpy as jnp
 
 from regal_jax.environments import construction
 from regal_jax.environments.construction import PartialSchedule
-from regal_jax.policies.flow_paper import TemperatureEmbedding, masked_log_softmax
-from regal_jax.policies.flow_policy import FlowConfig, FlowInputs, FlowLogits, FlowPolicy
+from regal_jax.policies.flow_types import (
+    FlowConfig,
+    FlowInputs,
+    FlowLogits,
+    FlowPolicy,
+    masked_log_softmax,
+)
 from regal_jax.policies.message_passing import MLP
-from regal_jax.policies.topoformer import Encoder, Modulation
+from regal_jax.policies.topoformer import Encoder, Modulation, TemperatureEmbedding
 
 MOST_GUIDE = 30.0
 """Guides beyond this are as good as impossible: they are squashed there."""
@@ -155,42 +160,47 @@ def options(inputs: FlowInputs, state: PartialSchedule, config: FlowConfig) -> O
     valid = (op < num_ops)[:, None] & open_
 
     def rows(table):
-        return table.at[op].get(mode="fill", fill_value=0)
+        return jnp.asarray(table).at[op].get(mode="fill", fill_value=0)
 
     free = construction.free(problem, state) / bound
     start = jnp.maximum(rows(state.arrival) / bound, free)
-    duration = rows(jnp.asarray(problem.duration))[:, None] / bound
-    tail = rows(jnp.asarray(inputs.tail))[:, None] / bound
-    idle = start - free
+    duration, tail = (rows(table)[:, None] / bound for table in (problem.duration, inputs.tail))
     late = start - jnp.min(jnp.where(open_, start, jnp.inf), axis=1, keepdims=True)
-    first = jnp.min(jnp.where(valid, start, jnp.inf))
     longest = jnp.max(jnp.where(valid, tail, 0.0))
     rest = jnp.sum(jnp.where(state.device < 0, problem.duration, 0.0)) / bound
-    load = (jnp.sum(free) + rest) / num_devices
-    after = jnp.maximum(jnp.maximum(start + tail, load + idle / num_devices), jnp.max(free))
-    speedup = jnp.sum(problem.duration) / bound / jnp.maximum(after, 1e-30)
-    gain = speedup - jnp.max(jnp.where(valid, speedup, -jnp.inf))
+    load, end = (jnp.sum(free) + rest) / num_devices, jnp.max(free)
+    first = jnp.min(jnp.where(valid, start, jnp.inf))
+    gain = _gain(inputs, start, tail, free, load, valid)
     guides = [gain, jnp.broadcast_to(tail - longest, start.shape), first - start]
-    features = [idle, late, start + tail - load, start - jnp.max(free), longest - tail, duration]
-    unused = jnp.broadcast_to(state.last < 0, start.shape)
-    columns = [jnp.broadcast_to(column, start.shape) for column in (*features, unused)]
-    devices = [
-        free - jnp.min(free),
-        jnp.max(free) - free,
-        state.last < 0,
-        (state.last < 0) | construction.removable(state),
-    ]
+    features = [start - free, late, start + tail - load, start - end, longest - tail, duration]
+    columns = [jnp.broadcast_to(column, start.shape) for column in (*features, state.last < 0)]
     scheduled = jnp.sum(state.device >= 0) / jnp.maximum(problem.num_ops, 1)
-    summary = [scheduled, jnp.max(free), load, rest / num_devices, jnp.max(free) - load]
-    count = jnp.sum(is_ready) / num_devices
+    count = jnp.minimum(jnp.sum(is_ready) / num_devices, 4.0)
     return Options(
         op=op,
         valid=valid,
         features=jnp.where(valid[..., None], jnp.stack(columns, axis=-1), 0.0),
         guides=jnp.where(valid[..., None], jnp.stack(guides, axis=-1), 0.0),
-        devices=jnp.stack([jnp.asarray(column, jnp.float32) for column in devices], axis=-1),
-        summary=jnp.stack([*summary, jnp.minimum(count, 4.0)]),
+        devices=_devices(state, free),
+        summary=jnp.stack([scheduled, end, load, rest / num_devices, end - load, count]),
     )
+
+
+def _gain(inputs: FlowInputs, start, tail, free, load, valid) -> jax.Array:
+    """float[W, D]: the speedup that the lower bound leaves after an action, less that after the
+    best."""
+    after = jnp.maximum(start + tail, load + (start - free) / len(free))
+    after = jnp.maximum(after, jnp.max(free))
+    speedup = jnp.sum(inputs.problem.duration) / inputs.bound / jnp.maximum(after, 1e-30)
+    return speedup - jnp.max(jnp.where(valid, speedup, -jnp.inf))
+
+
+def _devices(state: PartialSchedule, free: jax.Array) -> jax.Array:
+    """float32[D, 4], see ``Options``."""
+    unused = state.last < 0
+    is_leaf = unused | construction.removable(state)
+    columns = [free - jnp.min(free), jnp.max(free) - free, unused, is_leaf]
+    return jnp.stack([jnp.asarray(column, jnp.float32) for column in columns], axis=-1)
 
 
 def _squashed(guides: jax.Array) -> jax.Array:

@@ -13,20 +13,15 @@ import jax.numpy as jnp
 
 from regal_jax.environments import construction
 from regal_jax.environments.construction import PartialSchedule
-from regal_jax.policies.flow_policy import FlowConfig, FlowInputs, FlowLogits, FlowPolicy
+from regal_jax.policies.flow_types import (
+    FlowConfig,
+    FlowInputs,
+    FlowLogits,
+    FlowPolicy,
+    masked_log_softmax,
+)
 from regal_jax.policies.message_passing import MLP
-from regal_jax.policies.topoformer import Encoder
-
-
-class TemperatureEmbedding(nn.Module):
-    """float32[size]: e_sigma of eq. 29, of the logarithm of the temperature."""
-
-    size: int
-
-    @nn.compact
-    def __call__(self, log_temperature: jax.Array) -> jax.Array:
-        hidden = nn.relu(nn.Dense(self.size)(jnp.atleast_1d(log_temperature)))
-        return nn.relu(nn.Dense(self.size)(hidden))
+from regal_jax.policies.topoformer import Encoder, TemperatureEmbedding
 
 
 class _Network(nn.Module):
@@ -71,14 +66,6 @@ def policy(config: FlowConfig) -> FlowPolicy:
         return log_temperature
 
     return FlowPolicy(init, seen, logits, config.symmetric)
-
-
-def masked_log_softmax(logits: jax.Array, valid: jax.Array) -> jax.Array:
-    """Log-probabilities over all valid entries, -inf for the others (all of them if none is)."""
-    logits = jnp.where(valid, logits, -jnp.inf)
-    top = jnp.max(jnp.where(valid, jax.lax.stop_gradient(logits), -1e30))
-    total = jnp.sum(jnp.where(valid, jnp.exp(logits - top), 0.0))
-    return logits - top - jnp.log(jnp.maximum(total, 1e-30))
 
 
 def _features(inputs: FlowInputs, state: PartialSchedule) -> jax.Array:

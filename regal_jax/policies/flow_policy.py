@@ -9,121 +9,24 @@ what can be taken away (backward), given a graph and a reward temperature. Two n
   it suits any number of devices, and treats states up to their renaming (``construction``).
 """
 
-import dataclasses
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
-
-import chex
-import jax
 import numpy as np
 
-from regal_jax.environments.construction import (
-    ConstructionProblem,
-    PartialSchedule,
-    construction_problem,
-)
+from regal_jax.environments.construction import construction_problem
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.graphs import batching, precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.makespan_features import MakespanFeatureSet, makespan_features, num_features
-from regal_jax.graphs.relations import Relations, relations
-from regal_jax.policies.topoformer import EncoderConfig
-
-NetworkName = Literal["reencode", "encode_once"]
-
+from regal_jax.graphs.makespan_features import makespan_features
+from regal_jax.graphs.relations import relations
+from regal_jax.policies import flow_heads, flow_paper
+from regal_jax.policies.flow_types import FlowConfig, FlowInputs, FlowPolicy
 
 LEAST_WINDOW = 16
 """Of padded inputs; a window of 8 instead saves few updates much time."""
 
 
-@dataclasses.dataclass(frozen=True)
-class FlowConfig(EncoderConfig):
-    """A network and what it sees of graphs.
-
-    Attributes:
-      network: see the module.
-      feature_set: see ``makespan_features``; the paper's is the duration alone.
-      num_devices: of "reencode", which has a feature and a logit for each.
-      head_width: of the heads of "encode_once".
-      guided: a new "encode_once" policy prefers actions by how far they raise the lower bound on
-        the makespan, which it also sees; else it is uniform over the actions. (Not in the paper.)
-      max_ops: the largest graph that the policy is for; 0 is any.
-    """
-
-    network: NetworkName = "reencode"
-    feature_set: MakespanFeatureSet = "paper"
-    num_devices: int = 4
-    head_width: int = 32
-    guided: bool = False
-    max_ops: int = 0
-
-    @property
-    def num_features(self) -> int:
-        return num_features(self.feature_set)
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether states are taken up to names of devices."""
-        return self.network == "encode_once"
-
-
-@chex.dataclass(frozen=True)
-class FlowInputs:
-    """What a policy sees of a graph on D devices, padded to O ops.
-
-    Attributes:
-      problem: the graph, for construction.
-      features: float32[O, F]. relations: of the ops.
-      tail: float32[O], us: the longest path of durations from each op on, itself included.
-      bound: float32[], us: a lower bound on the makespan, the unit of times for networks.
-      window: bool[W], as many as ops can be ready at once; only its length matters.
-    """
-
-    problem: ConstructionProblem
-    features: chex.Array
-    relations: Relations
-    tail: chex.Array
-    bound: chex.Array
-    window: chex.Array
-
-
-class FlowLogits(NamedTuple):
-    """What a policy says of a state.
-
-    Attributes:
-      op: int32[W], the ops that the rows are for; O or more for rows of none.
-      forward: float[W, D], log-probabilities of adding an op to a device; -inf if invalid.
-      backward: float[D], log-probabilities of taking away a device's last op; -inf if invalid.
-      flow: float[], of the state: its log-flow in detailed balance, its value in PPO.
-    """
-
-    op: jax.Array
-    forward: jax.Array
-    backward: jax.Array
-    flow: jax.Array
-
-
-class FlowPolicy(NamedTuple):
-    """Functions of a policy.
-
-    Attributes:
-      init: (key, inputs, num_devices) -> params.
-      seen: (params, inputs, log_temperature float[]) -> what all states of a graph share.
-      logits: (params, seen, inputs, state) -> FlowLogits.
-      symmetric: how devices may be opened, see ``construction``.
-    """
-
-    init: Callable[[chex.PRNGKey, FlowInputs, int], Any]
-    seen: Callable[[Any, FlowInputs, jax.Array], Any]
-    logits: Callable[[Any, Any, FlowInputs, PartialSchedule], FlowLogits]
-    symmetric: bool
-
-
 def flow_policy(config: FlowConfig) -> FlowPolicy:
     """The policy of a configuration."""
-    from regal_jax.policies import flow_heads, flow_paper  # they need FlowInputs and FlowLogits
-
     return {"reencode": flow_paper, "encode_once": flow_heads}[config.network].policy(config)
 
 

@@ -130,6 +130,18 @@ class Modulation(nn.Module):
         return scale * x + nn.Dense(self.size, dtype=self.dtype, name="shift")(condition)
 
 
+class TemperatureEmbedding(nn.Module):
+    """float32[size]: e_sigma of gflownet_robust_scheduling, eq. 29, of the logarithm of the
+    temperature."""
+
+    size: int
+
+    @nn.compact
+    def __call__(self, log_temperature: jax.Array) -> jax.Array:
+        hidden = nn.relu(nn.Dense(self.size)(jnp.atleast_1d(log_temperature)))
+        return nn.relu(nn.Dense(self.size)(hidden))
+
+
 class _Attention(nn.Module):
     """All heads of a layer, side by side, and back to ``size`` numbers by a linear layer."""
 

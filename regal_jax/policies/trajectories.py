@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from regal_jax.environments import construction
 from regal_jax.environments.construction import ConstructionProblem, PartialSchedule
-from regal_jax.policies.flow_policy import FlowInputs, FlowLogits, FlowPolicy
+from regal_jax.policies.flow_types import FlowInputs, FlowLogits, FlowPolicy
 
 MOST_TOGETHER = 5
 """Trajectories whose gradient is computed at once: larger numbers fall out of a processor's caches.

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial import distance
 
+from regal_jax.environments.chains import previous_ops
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError, ScheduleError
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -114,7 +115,9 @@ def _edit_distance(placement: np.ndarray, sequence: np.ndarray) -> float:
     groups of one number of edges. Over all pairs from two groups the divisor is the same, and the
     common edges add up to the products of how many have each edge in the one and in the other.
     """
-    is_edge, edges = _chain_edges(placement, sequence)
+    previous = previous_ops(placement, sequence)
+    is_edge = previous >= 0
+    edges = previous * np.int64(previous.shape[1]) + np.arange(previous.shape[1])
     sizes, group = np.unique(is_edge.sum(axis=1), return_inverse=True)
     owner = np.broadcast_to(group[:, None], edges.shape)[is_edge]
     names, edge = np.unique(edges[is_edge], return_inverse=True)
@@ -127,19 +130,6 @@ def _edit_distance(placement: np.ndarray, sequence: np.ndarray) -> float:
     total = sizes[:, None] + sizes
     apart = np.where(total > 0, pairs - 2.0 * common / np.maximum(total, 1), 0.0)
     return float(100.0 * apart.sum() / pairs.sum())
-
-
-def _chain_edges(placement: np.ndarray, sequence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(is_edge bool[N, O - 1], edges int64[N, O - 1]) of schedules int[N, O].
-
-    Edge u -> v is u * O + v; entries that are not edges of a chain graph have no meaning.
-    """
-    num_ops = placement.shape[1]
-    device = np.take_along_axis(placement, sequence, axis=1)
-    by_device = np.argsort(device, axis=1, kind="stable")
-    op = np.take_along_axis(sequence, by_device, axis=1)
-    device = np.take_along_axis(device, by_device, axis=1)
-    return device[:, 1:] == device[:, :-1], op[:, :-1] * num_ops + op[:, 1:]
 
 
 def _start_distances(

@@ -1,55 +1,21 @@
 """Figures 2 to 5 of gflownet_robust_scheduling. Errors as in ``plots``."""
 
-import csv
 import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from regal_jax.errors import OptionError
-from regal_jax.graphs import files
 from regal_jax.reporting import figures
+from regal_jax.reporting.curves import Curve
 
 _BINS = 40
 """Of a histogram."""
 
 _POINTS = 100
 """Of a curve of means, at most."""
-
-
-class Curve(NamedTuple):
-    """A number that a training run reports: steps int[N], ascending, and values float64[N]."""
-
-    steps: np.ndarray
-    values: np.ndarray
-
-
-def read_curve(metrics: str | os.PathLike, column: str = "speedup") -> Curve:
-    """A column of a run's ``metrics.csv``, at the steps where it has a number.
-
-    Raises:
-      RegalError: for a missing file. OptionError: for one without the columns "step" and
-        ``column``, or with something else than numbers there; naming the file and line.
-    """
-    path = Path(metrics)
-    reader = csv.DictReader(files.read_text(path).splitlines())
-    for name in ("step", column):
-        if name not in (reader.fieldnames or ()):
-            raise OptionError(f"{path}, line 1: has no column {name!r}")
-    points = []
-    for row in reader:
-        try:
-            if row[column]:
-                points.append((int(row["step"]), float(row[column])))
-        except (TypeError, ValueError):
-            where = f"{path}, line {reader.line_num}"
-            raise OptionError(f"{where}: step or {column} is not a number") from None
-    steps, values = zip(*points, strict=True) if points else ((), ())
-    return Curve(np.array(steps, int), np.array(values, float))
 
 
 def correlations(proxy: ArrayLike, targets: Mapping[str, ArrayLike]) -> dict[str, float]:

@@ -1,13 +1,12 @@
 """A training run's costs, step by step, from its ``metrics.csv``. Errors as in ``plots``."""
 
-import csv
 import os
-from pathlib import Path
 
 import numpy as np
 
 from regal_jax.errors import OptionError
 from regal_jax.reporting import figures
+from regal_jax.reporting.curves import read_curve
 
 LABELS = {"cost": "samples, mean", "best_cost": "samples, best", "validation_cost": "validation"}
 """What is drawn, of the columns of ``training.one_shot_loop``."""
@@ -19,33 +18,24 @@ def plot_training(
     """Draws the costs of a run against its steps: of training graphs as moving means over a
     fiftieth of the steps, of the validation graphs as dots."""
     figures.check_suffix(path)
-    steps, columns = _read(Path(metrics))
-    if not len(steps):
+    curves = {name: read_curve(metrics, name) for name in LABELS}
+    if not any(len(curve.steps) for curve in curves.values()):
         raise OptionError(f"{metrics}: a plot of a training needs at least one step")
     figure = figures.new_figure(7.0, 4.0)
     axes = figure.subplots()
     figures.style_axes(axes)
     handles = []
-    for (name, values), color in zip(columns.items(), figures.SERIES, strict=False):
-        known = np.isfinite(values)
+    for (name, curve), color in zip(curves.items(), figures.SERIES, strict=False):
         if name == "validation_cost":
-            drawn = axes.plot(steps[known], values[known], "o-", color=color, markersize=4)
+            drawn = axes.plot(*curve, "o-", color=color, markersize=4)
         else:
-            drawn = axes.plot(steps[known], _moving_mean(values[known]), color=color)
+            drawn = axes.plot(curve.steps, _moving_mean(curve.values), color=color)
         handles += drawn
     axes.set_xlabel("step")
     axes.set_ylabel("makespan / lower bound")
-    figures.add_legend(axes, handles, [LABELS[name] for name in columns], loc="upper right")
+    figures.add_legend(axes, handles, list(LABELS.values()), loc="upper right")
     figures.set_title(figure, title)
     figures.save_figure(figure, path)
-
-
-def _read(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """(steps int[N], {column: float[N], NaN where there is no number})."""
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    columns = {name: np.array([float(row[name] or "nan") for row in rows]) for name in LABELS}
-    return np.array([int(row["step"]) for row in rows]), columns
 
 
 def _moving_mean(values: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ import numba
 import numpy as np
 
 from regal_jax.environments import native
+from regal_jax.environments.chains import previous_ops
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError, ScheduleError
@@ -132,20 +133,8 @@ def best_schedules(problem: PlacementProblem, candidates: Candidates, count: int
 
 
 def chains(candidates: Candidates) -> np.ndarray:
-    """int32[N, O]: the op that the device of each op runs right before it, -1 for a device's first.
-
-    Equal rows are schedules that differ in the names of devices alone.
-    """
-    sequence = candidates.sequence
-    device = np.take_along_axis(candidates.placement, sequence, axis=1)
-    by_device = np.argsort(device, axis=1, kind="stable")
-    sequence = np.take_along_axis(sequence, by_device, axis=1)
-    device = np.take_along_axis(device, by_device, axis=1)
-    same = device[:, 1:] == device[:, :-1]
-    previous = np.full(sequence.shape, -1, np.int32)
-    before = np.where(same, sequence[:, :-1], -1)
-    np.put_along_axis(previous, sequence[:, 1:], before, axis=1)
-    return previous
+    """int32[N, O]: see ``previous_ops``."""
+    return previous_ops(*candidates)
 
 
 def _schedule(problem: PlacementProblem, candidates: Candidates, row: int) -> Schedule:

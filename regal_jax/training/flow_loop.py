@@ -19,7 +19,7 @@ from regal_jax.policies import flow_sampling
 from regal_jax.policies.flow_policy import FlowConfig, FlowInputs, padded_inputs
 from regal_jax.training import checkpoints
 from regal_jax.training.flow_plan import FlowPlan, Learner
-from regal_jax.training.gflownet import speedups
+from regal_jax.training.flow_rollouts import speedups
 from regal_jax.training.run_folder import ahead, open_run
 
 MOST_SHAPES = 24

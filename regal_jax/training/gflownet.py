@@ -16,11 +16,11 @@ import numpy as np
 import optax
 
 from regal_jax.errors import OptionError
-from regal_jax.policies import trajectories
-from regal_jax.policies.flow_paper import TemperatureEmbedding
 from regal_jax.policies.flow_policy import FlowConfig, FlowInputs, flow_policy
 from regal_jax.policies.message_passing import MLP
-from regal_jax.policies.topoformer import Encoder
+from regal_jax.policies.topoformer import Encoder, TemperatureEmbedding
+from regal_jax.policies.trajectories import Trajectories
+from regal_jax.training import flow_rollouts
 from regal_jax.training.flow_objectives import OBJECTIVES, Flows, log_reward
 from regal_jax.training.flow_plan import FlowPlan, Learner
 
@@ -70,7 +70,6 @@ def learner(policy: FlowConfig, config: FlowTraining) -> Learner:
         raise OptionError(
             "temperatures need 0 < min_temperature <= max_temperature and 0 < test_temperature"
         )
-
     if not 0 < config.final_rate <= 1:
         raise OptionError(f"final_rate must be in (0, 1], got {config.final_rate}")
 
@@ -135,16 +134,9 @@ def train_step(
 ) -> tuple[FlowState, dict[str, jax.Array]]:
     """One update on a graph at a temperature; the new state and scalar metrics."""
     log_temperature = jnp.log(temperature)
-    drawn = trajectories.sample(
-        flow_policy(policy),
-        state.params["policy"],
-        key,
-        inputs,
-        log_temperature,
-        num_devices=config.num_devices,
-        count=config.trajectories,
-    )
-    speedup = speedups(inputs, drawn.makespan)
+    own = state.params["policy"]
+    drawn = flow_rollouts.drawn(own, key, inputs, log_temperature, policy, config)
+    speedup = flow_rollouts.speedups(inputs, drawn.makespan)
     reward = log_reward(speedup, config.num_devices, temperature)
 
     def loss(params):
@@ -168,21 +160,14 @@ def trajectory_flows(
     params: Any,
     inputs: FlowInputs,
     log_temperature: jax.Array,
-    drawn: trajectories.Trajectories,
+    drawn: Trajectories,
     reward: jax.Array,
     policy: FlowConfig,
     config: FlowTraining,
 ) -> Flows:
     """The flows of drawn trajectories, differentiable in the parameters."""
-    found = trajectories.likelihood(
-        flow_policy(policy),
-        params["policy"],
-        inputs,
-        log_temperature,
-        drawn.op,
-        drawn.device,
-        num_devices=config.num_devices,
-    )
+    own = params["policy"]
+    found = flow_rollouts.likelihood(own, drawn, inputs, log_temperature, policy, config)
     partition = jnp.float32(0.0)
     if config.loss == "trajectory_balance":
         partition = LogPartition(policy).apply(params["log_partition"], inputs, log_temperature)
@@ -192,11 +177,5 @@ def trajectory_flows(
         log_reward=reward,
         log_flow=found.flow,
         log_partition=partition,
-        real=drawn.op < drawn.op.shape[1],
+        real=flow_rollouts.real_steps(drawn),
     )
-
-
-def speedups(inputs: FlowInputs, makespan: jax.Array | np.ndarray) -> jax.Array:
-    """float[N]: the sum of the durations over each makespan; 1 where a graph takes no time."""
-    work = jnp.sum(inputs.problem.duration)
-    return jnp.where(makespan > 0, work / jnp.maximum(makespan, 1e-30), 1.0)

@@ -19,12 +19,11 @@ import numpy as np
 import optax
 
 from regal_jax.errors import OptionError
-from regal_jax.policies import trajectories
 from regal_jax.policies.flow_policy import FlowConfig, FlowInputs, flow_policy
-from regal_jax.policies.trajectories import Likelihood, Trajectories
+from regal_jax.policies.trajectories import Likelihood
+from regal_jax.training import flow_rollouts
 from regal_jax.training.flow_objectives import log_reward
 from regal_jax.training.flow_plan import FlowPlan, Learner
-from regal_jax.training.gflownet import speedups
 
 METRICS = ("loss", "speedup", "best_speedup", "entropy", "passes", "gradient_norm")
 
@@ -105,27 +104,20 @@ def train_step(
 ) -> tuple[PPOState, dict[str, jax.Array]]:
     """Draws schedules of a graph and improves the policy on them; the new state and metrics."""
     log_temperature = jnp.float32(math.log(config.temperature))
-    drawn = trajectories.sample(
-        flow_policy(policy),
-        state.params["policy"],
-        key,
-        inputs,
-        log_temperature,
-        num_devices=config.num_devices,
-        count=config.trajectories,
-    )
-    speedup = speedups(inputs, drawn.makespan)
+    own = state.params["policy"]
+    drawn = flow_rollouts.drawn(own, key, inputs, log_temperature, policy, config)
+    speedup = flow_rollouts.speedups(inputs, drawn.makespan)
     returns = log_reward(speedup, config.num_devices, config.temperature)[:, None]
-    real = drawn.op < drawn.op.shape[1]
+    real = flow_rollouts.real_steps(drawn)
     share = state.step / config.steps
     entropy_weight = config.entropy_weight * config.final_entropy**share
     rate = config.learning_rate * config.final_rate**share
-    evaluate = functools.partial(_likelihood, inputs, log_temperature, drawn, policy, config)
-    old = evaluate(state.params)
+    seen = (drawn, inputs, log_temperature, policy, config)
+    old = flow_rollouts.likelihood(own, *seen)
     advantage = standardised(returns - old.flow, real)
 
     def loss(params):
-        new = evaluate(params)
+        new = flow_rollouts.likelihood(params["policy"], *seen)
         return ppo_loss(new, old, advantage, returns, real, entropy_weight, config), new
 
     def improve(carry):
@@ -186,15 +178,3 @@ def standardised(advantage: jax.Array, real: jax.Array) -> jax.Array:
 def mean(values: jax.Array, real: jax.Array) -> jax.Array:
     """float[]: over the real steps."""
     return jnp.sum(jnp.where(real, values, 0.0)) / jnp.maximum(jnp.sum(real), 1)
-
-
-def _likelihood(inputs, log_temperature, drawn: Trajectories, policy, config, params) -> Likelihood:
-    return trajectories.likelihood(
-        flow_policy(policy),
-        params["policy"],
-        inputs,
-        log_temperature,
-        drawn.op,
-        drawn.device,
-        num_devices=config.num_devices,
-    )

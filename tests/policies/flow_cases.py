@@ -1,5 +1,6 @@
 """What a policy says of every state of a small graph, and where its schedules end up."""
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Iterable, Sequence
@@ -28,6 +29,8 @@ ENCODE_ONCE = FlowConfig(
     head_size=4,
     head_width=8,
 )
+WITHOUT_EDGES = dataclasses.replace(ENCODE_ONCE, encoder="mlp")
+"""The quickest to compile."""
 REENCODE = FlowConfig(network="reencode", num_devices=2, layers=1, size=8, heads=1, head_size=4)
 GRAPH = task_graph([(0, 2), (1, 2), (1, 3)], [2.0, 1.0, 3.0, 1.5])
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from regal_jax.datasets.task_graphs import task_graph
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
-from regal_jax.policies import flow_heads, flow_paper
+from regal_jax.policies import flow_heads, flow_paper, flow_types
 from regal_jax.policies.flow_policy import FlowConfig, flow_inputs, padded_inputs
 from regal_jax.policies.trajectories import states
 from tests.oracles import flows
@@ -230,15 +230,15 @@ def test_masked_log_probabilities_have_finite_gradients():
     logits, valid = jnp.array([1.0, 80.0, -3.0]), jnp.array([True, False, True])
 
     def first(logits, valid):
-        return flow_paper.masked_log_softmax(logits, valid)[0]
+        return flow_types.masked_log_softmax(logits, valid)[0]
 
     expected = [-np.log1p(np.exp(-4.0)), -np.inf, -4 - np.log1p(np.exp(-4.0))]
-    found = flow_paper.masked_log_softmax(logits, valid)
+    found = flow_types.masked_log_softmax(logits, valid)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     share = 1 / (1 + np.exp(-4.0))
     np.testing.assert_allclose(jax.grad(first)(logits, valid), [1 - share, 0, share - 1], rtol=1e-4)
     none = jnp.zeros(3, bool)
-    np.testing.assert_array_equal(flow_paper.masked_log_softmax(logits, none), -np.inf)
+    np.testing.assert_array_equal(flow_types.masked_log_softmax(logits, none), -np.inf)
     only = jnp.array([True, False, False])
     np.testing.assert_array_equal(jax.grad(first)(logits * 1e4, only), 0.0)
 

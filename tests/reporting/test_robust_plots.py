@@ -5,7 +5,7 @@ import pytest
 
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.reporting import robust_plots
-from regal_jax.reporting.robust_plots import Curve
+from regal_jax.reporting.curves import Curve, read_curve
 from tests.reporting.test_plots import check_png
 
 RNG = np.random.default_rng(0)
@@ -62,9 +62,9 @@ def test_curves_of_training(path, plot):
 def test_a_curve_is_read_where_its_column_has_numbers(tmp_path):
     log = tmp_path / "metrics.csv"
     log.write_text("step,seconds,speedup,best\n1,0.5,1.5,\n2,1.0,1.75,2.5\n3,1.5,,3\n")
-    steps, values = robust_plots.read_curve(log)
+    steps, values = read_curve(log)
     assert (steps.tolist(), values.tolist()) == ([1, 2], [1.5, 1.75])
-    steps, values = robust_plots.read_curve(log, "best")
+    steps, values = read_curve(log, "best")
     assert (steps.tolist(), values.tolist()) == ([2, 3], [2.5, 3.0])
 
 
@@ -74,7 +74,7 @@ def test_a_log_of_a_training_is_drawn(tmp_path):
     log.write_text("step,seconds,speedup\n" + "".join(f"{i},0.1,{i / 9}\n" for i in range(250)))
     drawn = tmp_path / "drawn" / "figure.png"
     drawn.parent.mkdir()
-    robust_plots.plot_training_speedup({"a loss": [robust_plots.read_curve(log)]}, drawn)
+    robust_plots.plot_training_speedup({"a loss": [read_curve(log)]}, drawn)
     check_png(drawn)
 
 
@@ -91,12 +91,12 @@ def test_a_bad_log_is_named_with_its_line(tmp_path, text, message):
     log = tmp_path / "metrics.csv"
     log.write_text(text)
     with pytest.raises(OptionError, match=rf"metrics\.csv, {message}"):
-        robust_plots.read_curve(log)
+        read_curve(log)
 
 
 def test_a_missing_log_is_named(tmp_path):
     with pytest.raises(RegalError, match=r"nowhere\.csv: no such file"):
-        robust_plots.read_curve(tmp_path / "nowhere.csv")
+        read_curve(tmp_path / "nowhere.csv")
 
 
 @pytest.mark.parametrize(

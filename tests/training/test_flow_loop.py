@@ -17,18 +17,10 @@ from regal_jax.training.flow_loop import train_flow
 from regal_jax.training.flow_plan import FlowPlan, Learner
 from regal_jax.training.gflownet import FlowTraining
 from tests.policies.cases import random_graph
+from tests.policies.flow_cases import WITHOUT_EDGES
 from tests.training.cases import rows, stopped
 
-POLICY = FlowConfig(
-    network="encode_once",
-    feature_set="extended",
-    encoder="mlp",
-    layers=1,
-    size=8,
-    num_devices=2,
-    head_width=8,
-    max_ops=20,
-)
+POLICY = dataclasses.replace(WITHOUT_EDGES, max_ops=20)
 GRAPHS = [
     random_graph(0, 12).replace(duration=np.random.default_rng(seed).integers(1, 9, 12))
     for seed in range(3)

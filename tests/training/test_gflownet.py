@@ -13,7 +13,7 @@ from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.policies import trajectories
 from regal_jax.policies.flow_policy import FlowConfig, flow_inputs
-from regal_jax.training import gflownet
+from regal_jax.training import flow_rollouts, gflownet
 from regal_jax.training.flow_objectives import log_reward
 from regal_jax.training.gflownet import FlowTraining, LogPartition
 from tests.policies.cases import random_params
@@ -224,8 +224,8 @@ def test_the_learning_rate_decays_to_its_share():
 
 def test_speedups_of_graphs_that_take_no_time_are_one():
     empty = flow_inputs(task_graph([], [0.0, 0.0]), Platform(2), REENCODE)
-    np.testing.assert_array_equal(gflownet.speedups(empty, jnp.zeros(3)), 1.0)
-    found = gflownet.speedups(inputs_of(REENCODE), jnp.array([8.0, 5.0]))
+    np.testing.assert_array_equal(flow_rollouts.speedups(empty, jnp.zeros(3)), 1.0)
+    found = flow_rollouts.speedups(inputs_of(REENCODE), jnp.array([8.0, 5.0]))
     np.testing.assert_allclose(found, [1.0, 1.6])
 
 

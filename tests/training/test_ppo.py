@@ -12,21 +12,13 @@ import pytest
 from regal_jax.datasets.task_graphs import task_graph
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
-from regal_jax.policies.flow_policy import FlowConfig, flow_inputs
+from regal_jax.policies.flow_policy import flow_inputs
 from regal_jax.policies.trajectories import Likelihood
 from regal_jax.training import ppo
 from regal_jax.training.ppo import PPOTraining, ppo_loss
+from tests.policies.flow_cases import WITHOUT_EDGES as POLICY
 from tests.policies.flow_cases import new_policy
 
-POLICY = FlowConfig(
-    network="encode_once",
-    feature_set="extended",
-    encoder="mlp",
-    layers=1,
-    size=8,
-    num_devices=2,
-    head_width=8,
-)
 CONFIG = PPOTraining(num_devices=2, trajectories=20, steps=40, learning_rate=1e-2)
 CHAINS = task_graph([(0, 1), (2, 3), (4, 5)], [5.0, 1.0, 1.0, 5.0, 2.0, 2.0])
 INPUTS = flow_inputs(CHAINS, Platform(2), POLICY)

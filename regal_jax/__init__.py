@@ -2,6 +2,7 @@
 
 from regal_jax import datasets
 from regal_jax.api import evaluate, optimize
+from regal_jax.compiler.jit import jit, reschedule
 from regal_jax.environments.machine_problem import MachineProblem
 from regal_jax.environments.measured import measured, profiled_graph
 from regal_jax.environments.platform import Platform
@@ -38,6 +39,7 @@ __all__ = [
     "from_onnx",
     "from_torch",
     "import_graph",
+    "jit",
     "load_graph",
     "load_graphs",
     "load_schedule",
@@ -46,6 +48,7 @@ __all__ = [
     "optimize",
     "profiled_graph",
     "read_target",
+    "reschedule",
     "save_graph",
     "save_graphs",
     "save_schedule",

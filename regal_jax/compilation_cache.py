@@ -14,11 +14,14 @@ def enable() -> None:
     """
     if jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]
         return
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "regal_jax"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder().mkdir(parents=True, exist_ok=True)
     except OSError:
         return
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_compilation_cache_dir", str(folder()))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def folder() -> Path:
+    """``$XDG_CACHE_HOME/regal_jax`` (~/.cache by default)."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regal_jax"

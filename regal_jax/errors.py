@@ -40,3 +40,7 @@ class MissingDependencyError(RegalError):
 
 class OptionError(RegalError):
     """An option (number of devices, evaluations, method, objective) out of its range."""
+
+
+class CompilerError(RegalError):
+    """A program whose order can't be given to XLA: wrong version, platform, or kind of program."""

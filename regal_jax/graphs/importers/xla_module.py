@@ -45,12 +45,14 @@ from regal_jax.graphs.importers.xla_text import (
 Value = Union[int, None, "tuple[Value, ...]"]
 """A tensor's number in the builder, None for a scalar constant, or a tuple of values."""
 
-_ALIASES = frozenset(
+ALIASES = frozenset(
     """
     bitcast opt-barrier optimization-barrier add-dependency domain copy-done all-reduce-done
     all-gather-done collective-permute-done async-done async-update send-done recv-done
     """.split()  # noqa: SIM905
 )
+"""Instructions that give their first operand another name."""
+
 _EFFECTS = frozenset(("send", "recv", "infeed", "outfeed"))
 _SCALAR = 8
 """Bytes up to which a constant is nothing."""
@@ -74,20 +76,30 @@ def from_hlo(
     Raises:
       ImporterError: no such file, or not a module, with the line.
     """
-    text, where, maker = _text_of(source)
+    text, where, maker = text_of(source)
     try:
         module = parse_module(text)
-        builder = _Lowering(module, module.computations[module.entry]).entry()
+        graph = computation_graph(module, module.entry, profile)
     except ImporterError as error:
         raise ImporterError(f"{where}: {error}") from None
     except (KeyError, IndexError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise ImporterError(f"{where}: a malformed HLO module ({reason})") from error
+    return graph.replace(name=name or module.name, source=maker)
+
+
+def computation_graph(module: Module, name: str, profile: DeviceProfile = A100) -> ComputationGraph:
+    """The graph of one computation of a module, entry or body, in the order it stands in.
+
+    The names of its ops are those of the instructions. Raises ImporterError, and KeyError,
+    IndexError or ValueError for malformed modules.
+    """
+    builder = _Lowering(module, module.computations[name]).lowered()
     extra = {"": {"is_scheduled": module.is_scheduled}}
-    return builder.build(profile, name=name or module.name, source=maker, extra=extra)
+    return builder.build(profile, name=name, extra=extra)
 
 
-def _text_of(source: Any) -> tuple[str, str, str]:
+def text_of(source: Any) -> tuple[str, str, str]:
     """(text, where it comes from, the graph's source)."""
     if hasattr(source, "compile"):
         source = source.compile()
@@ -132,9 +144,10 @@ class _Lowering:
         self.values: dict[str, Value] = {}
         self.op_of: dict[str, int] = {}
 
-    def entry(self) -> GraphBuilder:
+    def lowered(self) -> GraphBuilder:
         self.write()
-        self._donate()
+        if self.computation.name == self.module.entry:
+            self._donate()
         results = flat(self.values[self.computation.root])
         return self.builder.prune(results).without_idle_tokens()
 
@@ -154,7 +167,7 @@ class _Lowering:
             return tuple(operands)
         if one.opcode == "get-tuple-element":
             return operands[0][int(one.attribute("index") or 0)]  # type: ignore[index]
-        if one.opcode in _ALIASES:
+        if one.opcode in ALIASES:
             return operands[0]
         return self._op(one, operands)
 
@@ -169,7 +182,7 @@ class _Lowering:
 
     def _op(self, one: Instruction, operands: list[Value]) -> Value:
         in_place = one.opcode == "while" and self.module.is_scheduled
-        shape = _result_shape(self.computation, one)
+        shape = result_shape(self.computation, one)
         sizes = [0 if in_place else array.num_bytes for array in leaves(shape)]
         inputs = [tensor for value in operands for tensor in flat(value)]
         waits = [self._control(name) for name in one.called("control-predecessors")]
@@ -216,7 +229,7 @@ class _Lowering:
             one for one in self.computation.instructions.values() if one.opcode == "parameter"
         ]
         number = {int(one.arguments): one.name for one in parameters}
-        for output, parameter, part in _donations(self.module.header):
+        for output, parameter, part in donations(self.module.header):
             target = _at(self.values[self.computation.root], output)
             source = _at(self.values[number[parameter]], part)
             if isinstance(target, int) and isinstance(source, int):
@@ -255,15 +268,15 @@ def _paired(old: Value, new: Value) -> Value:
     return (old, new)
 
 
-def _result_shape(computation: Computation, one: Instruction) -> Shape:
+def result_shape(computation: Computation, one: Instruction) -> Shape:
     """The shape of the results; what starts asynchronously has that of its end."""
     if not one.opcode.endswith("-start"):
         return one.shape
     ends = (o for o in computation.instructions.values() if o.operands[:1] == (one.name,))
-    return next((end.shape for end in ends if end.opcode in _ALIASES), one.shape)
+    return next((end.shape for end in ends if end.opcode in ALIASES), one.shape)
 
 
-def _donations(header: str) -> Iterable[tuple[list[int], int, list[int]]]:
+def donations(header: str) -> Iterable[tuple[list[int], int, list[int]]]:
     """(path of the output, parameter, path in it) of every ``input_output_alias``."""
     if "input_output_alias=" not in header:
         return

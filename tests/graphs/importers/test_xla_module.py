@@ -231,7 +231,7 @@ def _chain(x, *factors):
 
 def _entry(program):
     module = parse_module(program.as_text())
-    return _Lowering(module, module.computations[module.entry]).entry()
+    return _Lowering(module, module.computations[module.entry]).lowered()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Into the compiler: programs that run the orders found here, and what their memory is made of."""

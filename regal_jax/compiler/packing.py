@@ -1,0 +1,75 @@
+"""Where XLA's buffer assignment puts buffers: an estimate of the bytes that it allocates.
+
+Largest first, a buffer is put into an output's memory if nothing lies there at its steps, the
+smallest that it fits into (``BufferAssigner::AssignBuffersForComputations``). The rest share a
+heap: each goes, in one of two orders, to the smallest gap between those that are in use with it
+(``GlobalDecreasingSizeBestFitHeap``); the better heap counts.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from regal_jax.compiler.buffers import Allocation, Buffer
+
+ALIGNMENT = 64
+"""Bytes that buffers in a heap are rounded up to on CPUs."""
+
+
+def temporary_bytes(allocation: Allocation) -> int:
+    """Bytes of XLA's temporary allocations (``temp_size_in_bytes``), estimated."""
+    left = _outside_outputs(allocation)
+    heaps = (_heap_bytes(left, order) for order in (_by_size, _by_duration))
+    return min(heaps, default=0)
+
+
+def _outside_outputs(allocation: Allocation) -> list[Buffer]:
+    """The temporary buffers that find no place in an output's memory."""
+    hosts: list[list[Buffer]] = []
+    left = []
+    for buffer in sorted(
+        allocation.of_kind("output", "temporary"), key=lambda b: (-b.num_bytes, b.kind != "output")
+    ):
+        if buffer.kind == "output":
+            hosts.append([buffer, *([buffer.donor] if buffer.donor else [])])
+            continue
+        free = (inside for inside in reversed(hosts) if not any(_meet(buffer, b) for b in inside))
+        host = next(free, None)
+        if host is None:
+            left.append(buffer)
+        else:
+            host.append(buffer)
+    return left
+
+
+def _meet(a: Buffer, b: Buffer) -> bool:
+    return a.first <= b.last and b.first <= a.last
+
+
+def _by_size(buffer: Buffer) -> tuple[int, int, int]:
+    return -buffer.num_bytes, buffer.first - buffer.last, buffer.first
+
+
+def _by_duration(buffer: Buffer) -> tuple[int, int, int]:
+    return buffer.first - buffer.last, -buffer.num_bytes, buffer.first
+
+
+def _heap_bytes(buffers: Sequence[Buffer], order: Callable[[Buffer], tuple[int, int, int]]) -> int:
+    ordered = sorted((b for b in buffers if b.num_bytes), key=order)
+    first = np.array([b.first for b in ordered], np.int64)
+    last = np.array([b.last for b in ordered], np.int64)
+    size = np.array([-(-b.num_bytes // ALIGNMENT) * ALIGNMENT for b in ordered], np.int64)
+    start = np.zeros(len(ordered), np.int64)
+    for i in range(len(ordered)):
+        placed = np.flatnonzero((first[:i] <= last[i]) & (first[i] <= last[:i]))
+        start[i] = _best_fit(start[placed], size[placed], int(size[i]))
+    return int((start + size).max(initial=0))
+
+
+def _best_fit(start: np.ndarray, size: np.ndarray, wanted: int) -> int:
+    """The start of the smallest gap that is large enough, or the end of what is there."""
+    order = np.argsort(start, kind="stable")
+    ends = np.concatenate([[0], np.maximum.accumulate((start + size)[order])])
+    gaps = start[order] - ends[:-1]
+    fits = np.flatnonzero(gaps >= wanted)
+    return int(ends[fits[np.argmin(gaps[fits])]] if len(fits) else ends[-1])

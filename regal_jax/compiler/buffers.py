@@ -6,11 +6,13 @@ Other names of a buffer are the buffer: tuples and their elements, bitcasts, wha
 comes out of a computation. Written in place are a loop's state and, of scatters and
 dynamic-update-slices, alone or as what a fusion returns, the first operand. Where the last reader
 of an operand is elementwise in it and makes an array of the same shape, that array is made in its
-memory (``HloDataflowAnalysis::CanShareOperandBufferWithUser``; XLA may, and does).
+memory (``HloDataflowAnalysis::CanShareOperandBufferWithUser``; XLA may, and does). The result of a
+conditional is in use from the end of the first branch on, which is too early for the others.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from regal_jax.compiler import in_place
@@ -28,7 +30,7 @@ from regal_jax.graphs.importers.xla_text import (
 Kind = Literal["parameter", "constant", "output", "temporary"]
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class Buffer:
     """Memory that one or several instructions write, one after the other.
 
@@ -37,7 +39,9 @@ class Buffer:
       num_bytes: its size.
       first, last: the steps between which it is in use, included.
       kind: an output is what the entry returns; parameters and constants are there throughout.
-      donor: the donated parameter whose memory an output takes, or None.
+      donor: the donated parameter whose memory an output takes, or None. It is there until its last
+        reader.
+      takes: buffers that are read last where this one is made, and in whose memory that may be.
     """
 
     writers: list[tuple[str, str]]
@@ -46,6 +50,7 @@ class Buffer:
     last: int
     kind: Kind = "temporary"
     donor: "Buffer | None" = None
+    takes: "tuple[Buffer, ...]" = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,11 +59,16 @@ class Allocation:
 
     Attributes:
       steps: (computation, instruction) of every step.
-      buffers: all of them, parameters and constants included.
+      parts: the buffers, parameters and constants included, before any takes another's memory.
     """
 
     steps: list[tuple[str, str]]
-    buffers: list[Buffer]
+    parts: list[Buffer]
+
+    @functools.cached_property
+    def buffers(self) -> list[Buffer]:
+        """The buffers when each has taken the memory of the first that it can."""
+        return taken_over(self.parts)
 
     def of_kind(self, *kinds: Kind) -> list[Buffer]:
         return [buffer for buffer in self.buffers if buffer.kind in kinds]
@@ -88,13 +98,31 @@ def allocate(module: Module) -> Allocation:
         if buffer.kind == "temporary":
             buffer.kind = "output"
     walk.donate(entry, results)
-    walk.reuse_operands()
     donors = {id(buffer.donor) for buffer in walk.buffers}
     for buffer in walk.buffers:
         if buffer.kind in ("parameter", "constant"):
             buffer.first = 0
             buffer.last = buffer.last if id(buffer) in donors else end
+    walk.find_takes()
     return Allocation(walk.steps, walk.distinct())
+
+
+def taken_over(parts: Iterable[Buffer]) -> list[Buffer]:
+    """Buffers joined with the first temporary one each that they can take the memory of."""
+    joined: dict[int, Buffer] = {}  # by the part that was written last
+    ordered = sorted(parts, key=lambda part: part.first)
+    for part in ordered:
+        free = (p for p in part.takes if p.kind == "temporary" and id(p) in joined)
+        source = next(free, None)
+        before = joined.pop(id(source)) if source is not None else None
+        joined[id(part)] = part if before is None else _after(before, part)
+    return list(joined.values())
+
+
+def _after(before: Buffer, part: Buffer) -> Buffer:
+    """One buffer of two, the second in the memory of the first."""
+    writers = before.writers + part.writers
+    return dataclasses.replace(part, writers=writers, first=before.first, takes=before.takes)
 
 
 class _Made(NamedTuple):
@@ -148,14 +176,13 @@ class _Walk:
             first = self.arguments[source.name][leaf_range(source.shape, part).start]
             self.buffer(results[target]).donor = self.buffer(first)
 
-    def reuse_operands(self) -> None:
-        """Joins what is made with an operand that is read last there, where XLA would."""
+    def find_takes(self) -> None:
+        """Tells buffers whose memory they may take."""
         for made in self.made:
-            shared: set[int] = set()
             for result in made.results:
-                if (operand := self._reusable(made, result, shared)) is not None:
-                    shared.add(operand)
-                    self._join(operand, result)
+                target = self.buffer(result)
+                if target.first == made.step and target.kind in ("temporary", "output"):
+                    target.takes = tuple(self._free_operands(made, target))
 
     def _value(
         self,
@@ -198,10 +225,12 @@ class _Walk:
                     self._join_all(operands[0], result)
             return operands[0]
         if one.opcode == "conditional":
-            results = self._new(computation, one, one.shape, "temporary")
-            for index, branch in enumerate(called, 1):
-                self._join_all(results, self.run(branch, [operands[index]]))
-            return results
+            results = [
+                self.run(body, [given]) for body, given in zip(called, operands[1:], strict=True)
+            ]
+            for other in results[1:]:
+                self._join_all(results[0], other)
+            return results[0]
         return self.run(called[0], operands)
 
     def _make(
@@ -232,24 +261,17 @@ class _Walk:
             buffer = self.buffer(leaf)
             buffer.last = max(buffer.last, len(self.steps) - 1)
 
-    def _reusable(self, made: _Made, result: int, shared: set[int]) -> int | None:
-        """An operand's leaf in whose memory this result is made, if there is one."""
-        target = self.buffer(result)
-        if target.first != made.step or target.kind != "temporary":
-            return None
+    def _free_operands(self, made: _Made, target: Buffer) -> Iterator[Buffer]:
+        """The operands' buffers in whose memory a result may be made."""
         for index, operand in enumerate(made.operands):
-            for leaf in operand:
-                source = self.buffer(leaf)
+            for source in map(self.buffer, operand):
                 if (
-                    source.kind == "temporary"
-                    and leaf not in shared
-                    and source is not target
+                    source is not target
                     and source.last == made.step
                     and source.num_bytes == target.num_bytes
                     and in_place.allowed(self.module, made.computation, made.instruction, index)
                 ):
-                    return leaf
-        return None
+                    yield source
 
     def _join_all(self, left: list[int], right: list[int]) -> None:
         for a, b in zip(left, right, strict=True):

@@ -10,6 +10,9 @@ from regal_jax.graphs.importers.xla_text import Array, Computation, Instruction,
 
 UPDATES = frozenset(("dynamic-update-slice", "scatter"))
 
+_OVERWRITING = frozenset((("sort", 0), ("triangular-solve", 1)))
+"""(opcode, operand) of others that may."""
+
 _ELEMENTWISE = frozenset(
     """
     abs add and atan2 bitcast-convert cbrt ceil clamp compare complex convert copy cosine
@@ -45,7 +48,7 @@ def allowed(module: Module, computation: str, one: Instruction, operand: int) ->
         return False
     if one.opcode == "fusion":
         return _is_elementwise_in(module.computations[one.called("calls")[0]], operand)
-    return one.opcode in _ELEMENTWISE
+    return one.opcode in _ELEMENTWISE or (one.opcode, operand) in _OVERWRITING
 
 
 def _has_shape(one: Instruction, source: Instruction) -> bool:

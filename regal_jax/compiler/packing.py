@@ -1,16 +1,17 @@
 """Where XLA's buffer assignment puts buffers: an estimate of the bytes that it allocates.
 
-Largest first, a buffer is put into an output's memory if nothing lies there at its steps, the
-smallest that it fits into (``BufferAssigner::AssignBuffersForComputations``). The rest share a
-heap: each goes, in one of two orders, to the smallest gap between those that are in use with it
+Largest first, a buffer is put into an output's memory if nothing lies there at its steps: where it
+can take an operand's, or else the smallest that it fits into
+(``BufferAssigner::AssignBuffersForComputations``). The rest share a heap: each goes, in one of two
+orders, to the smallest gap between those that are in use with it
 (``GlobalDecreasingSizeBestFitHeap``); the better heap counts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from regal_jax.compiler.buffers import Allocation, Buffer
+from regal_jax.compiler.buffers import Allocation, Buffer, taken_over
 
 ALIGNMENT = 64
 """Bytes that buffers in a heap are rounded up to on CPUs."""
@@ -18,22 +19,23 @@ ALIGNMENT = 64
 
 def temporary_bytes(allocation: Allocation) -> int:
     """Bytes of XLA's temporary allocations (``temp_size_in_bytes``), estimated."""
-    left = _outside_outputs(allocation)
+    left = taken_over(_outside_outputs(allocation.parts))
     heaps = (_heap_bytes(left, order) for order in (_by_size, _by_duration))
     return min(heaps, default=0)
 
 
-def _outside_outputs(allocation: Allocation) -> list[Buffer]:
+def _outside_outputs(parts: Iterable[Buffer]) -> list[Buffer]:
     """The temporary buffers that find no place in an output's memory."""
     hosts: list[list[Buffer]] = []
     left = []
-    for buffer in sorted(
-        allocation.of_kind("output", "temporary"), key=lambda b: (-b.num_bytes, b.kind != "output")
-    ):
+    assigned = (part for part in parts if part.kind in ("output", "temporary"))
+    for buffer in sorted(assigned, key=lambda part: (-part.num_bytes, part.kind != "output")):
         if buffer.kind == "output":
             hosts.append([buffer, *([buffer.donor] if buffer.donor else [])])
             continue
-        free = (inside for inside in reversed(hosts) if not any(_meet(buffer, b) for b in inside))
+        taken = [inside for inside in hosts if any(part in buffer.takes for part in inside)]
+        tried = (*taken, *reversed(hosts))
+        free = (inside for inside in tried if not any(_meet(buffer, part) for part in inside))
         host = next(free, None)
         if host is None:
             left.append(buffer)
@@ -43,6 +45,9 @@ def _outside_outputs(allocation: Allocation) -> list[Buffer]:
 
 
 def _meet(a: Buffer, b: Buffer) -> bool:
+    """Whether two buffers can't lie in the same memory."""
+    if a in b.takes or b in a.takes:
+        return False
     return a.first <= b.last and b.first <= a.last
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 
 from regal_jax.compiler import decisions
-from regal_jax.compiler.candidates import Search, candidates
+from regal_jax.compiler.candidates import Search, candidates, estimated
 from regal_jax.compiler.decisions import Decision
 from regal_jax.compiler.module_orders import ModuleOrder, order_of
 from regal_jax.compiler.scheduler_hook import PLATFORM, check_supported, compile_in_order
@@ -115,6 +115,7 @@ def _decide(
     compact = lowered.compile({**own, **_QUICKLY, **_MEMORY_OPTIMIZED})
     orders[MEMORY], temp_bytes[MEMORY] = order_of(_module(compact)), temporaries(compact)
     started = time.perf_counter()
+    estimates = {name: estimated(module, order) for name, order in orders.items()}
     found = candidates(module, options.search)
     search_seconds = time.perf_counter() - started
     for one in found[: options.top_k]:
@@ -125,7 +126,7 @@ def _decide(
         orders[one.name], temp_bytes[one.name] = one.order, temporaries(compiled)
     chosen = min(temp_bytes, key=lambda name: temp_bytes[name])
     decision = Decision(module.name, chosen, orders[chosen], temp_bytes)
-    estimates = {one.name: one.estimate for one in found}
+    estimates |= {one.name: one.estimate for one in found}
     return decision, Report(module.name, chosen, temp_bytes, estimates, search_seconds)
 
 

@@ -5,8 +5,9 @@ any thread compiles, on threads of its own, and goes on as if nothing were there
 the hook is there for the length of one compilation only, changes no module but the one that it is
 meant for, and keeps its errors for the thread that registered it.
 
-The key of JAX's persistent compilation cache doesn't see hooks. ``_TAG`` makes it see the order: an
-option that CPUs never look at.
+The keys of JAX's compilation caches don't see hooks. ``_TAG`` makes them see the order: an option
+that CPUs never look at. Where a cache holds what was compiled while the hook failed, another tag
+gets past it.
 """
 
 import hashlib
@@ -54,15 +55,19 @@ def compile_in_order(
       CompilerError: this JAX has no hook, or the order isn't one of this module. XLA's own errors
         pass.
     """
-    tag = {_TAG: f"regal_jax-{digest(order)}"}
-    with _ONE_AT_A_TIME, _transforming(module, order) as errors:
-        compiled = lowered.compile({**(options or {}), **tag})
-    if errors:
-        raise CompilerError(f"XLA refused an order of {module}: {errors[0]}") from errors[0]
-    kept = order_of(parse_module(str(compiled.as_text())))
-    if any(kept.get(name) != tuple(sequence) for name, sequence in order.items()):
-        raise CompilerError(f"XLA didn't take an order of {module}: it isn't of this program")
-    return compiled
+    tag = f"regal_jax-{digest(order)}"
+    for salt in ("", f"-{uuid.uuid4().hex}"):
+        with _ONE_AT_A_TIME, _transforming(module, order) as outcomes:
+            compiled = lowered.compile({**(options or {}), _TAG: tag + salt})
+        errors = [error for error in outcomes if error is not None]
+        if errors:
+            raise CompilerError(f"XLA refused an order of {module}: {errors[0]}") from errors[0]
+        kept = order_of(parse_module(str(compiled.as_text())))
+        if all(kept.get(name) == tuple(sequence) for name, sequence in order.items()):
+            return compiled
+        if outcomes:
+            break
+    raise CompilerError(f"XLA didn't take an order of {module}: it isn't of this program")
 
 
 def digest(order: ModuleOrder) -> str:
@@ -72,24 +77,26 @@ def digest(order: ModuleOrder) -> str:
 
 
 @contextmanager
-def _transforming(module: str, order: ModuleOrder) -> Iterator[list[BaseException]]:
-    """The hook is registered inside; what it raised is in the list."""
+def _transforming(module: str, order: ModuleOrder) -> Iterator[list[BaseException | None]]:
+    """The hook is registered inside; in the list is what it raised, or None, whenever it ran."""
     xla, hlo = _hook()
-    errors: list[BaseException] = []
+    outcomes: list[BaseException | None] = []
 
     def transform(serialized: bytes) -> bytes | None:
         try:
             found = hlo.HloModule.from_serialized_hlo_module_proto(serialized)
-            return _reordered(found, order) if _is_meant(found, module, order) else None
+            changed = _reordered(found, order) if _is_meant(found, module, order) else None
         except BaseException as error:
-            errors.append(error)
+            outcomes.append(error)
             return None
+        outcomes.append(None)
+        return changed
 
     where = {"stage": xla.PipelineStage.POST_SCHEDULER, "platforms": PLATFORM}
     name = f"regal_jax-{uuid.uuid4().hex}"
     xla.register_hlo_module_transformation(transform, name=name, **where)
     try:
-        yield errors
+        yield outcomes
     finally:
         xla.clear_hlo_module_transformation(name, **where)
 

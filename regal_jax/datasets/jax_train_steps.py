@@ -1,0 +1,89 @@
+"""JAX programs to compile: inference, gradients and train steps of the zoo's architectures."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from regal_jax.datasets.zoo_sources import flax_models, jax_programs, jax_steps
+from regal_jax.datasets.zoo_sources.flax_families import family_model
+from regal_jax.errors import OptionError
+
+MODES = ("inference", "training", "training_adam")
+"""The outputs; the loss and its gradients; those and an update by Adam, with donated state."""
+
+VARIANT = 1
+"""Which size of each family: the second, as the first ones are tiny."""
+
+FAMILIES = (
+    *("randwire_ws", "randwire_ba", "randwire_er", "nasnet", "darts", "amoebanet", "random_cells"),
+    *("resnet", "resnet_v2", "densenet", "inception", "fractalnet", "shakenet", "columns", "vgg"),
+    *("mobilenet", "squeezenet", "shufflenet", "convnext", "unet", "unet_plus_plus", "hrnet"),
+    *("transformer_encoder", "transformer_decoder", "encoder_decoder", "vit", "mlp_mixer"),
+    *("moe_dispatched", "moe_dense", "lstm", "gru", "wavefront_rnn", "s4", "selective_scan"),
+    *("wavenet", "conv_lstm", "message_passing", "graph_attention", "relational_gcn", "mmoe"),
+    *("multi_task", "siamese", "dlrm", "gan", "vae", "realnvp", "neural_ode", "actor_critic"),
+    *("strassen", "cholesky_tiles", "fft_butterfly", "molecular_dynamics", "tiled_attention"),
+)
+
+
+class Program(NamedTuple):
+    """A function, its arguments' shapes, and which of them are donated."""
+
+    name: str
+    function: Callable[..., Any]
+    shapes: tuple[Any, ...]
+    donated: tuple[int, ...]
+
+    def jitted(self) -> Any:
+        return jax.jit(self.function, donate_argnums=self.donated)
+
+    def arguments(self, seed: int = 0) -> tuple[Any, ...]:
+        """Arrays of these shapes: small normal numbers, and integers 0 to 7."""
+        random = np.random.default_rng(seed)
+
+        def array(shape: jax.ShapeDtypeStruct) -> jax.Array:
+            if jax.dtypes.issubdtype(shape.dtype, jax.dtypes.prng_key):
+                bits = random.integers(0, 8, (*shape.shape, 2), np.uint32)
+                return jax.random.wrap_key_data(jax.numpy.asarray(bits))
+            if jax.numpy.issubdtype(shape.dtype, jax.numpy.floating):
+                return jax.numpy.asarray(random.normal(0, 0.05, shape.shape), shape.dtype)
+            return jax.numpy.asarray(random.integers(0, 8, shape.shape), shape.dtype)
+
+        return jax.tree.map(array, self.shapes)
+
+
+def program_names() -> list[str]:
+    """``family/mode`` of every program."""
+    return [f"{family}/{mode}" for family in FAMILIES for mode in MODES if _has(family, mode)]
+
+
+def program(name: str) -> Program:
+    """The program of a name. Raises OptionError naming the ones there are."""
+    family, _, mode = name.partition("/")
+    if family not in FAMILIES or mode not in MODES or not _has(family, mode):
+        raise OptionError(f"programs: no {name!r}; they are {', '.join(program_names())}")
+    return Program(name, *jax_steps.step_of(_model(family), mode))
+
+
+def _has(family: str, mode: str) -> bool:
+    """Programs that aren't networks have no parameters to update."""
+    return family in _flax() or mode in _jax()[family].modes
+
+
+def _model(family: str) -> jax_steps.Model:
+    if family in _flax():
+        variants = _flax()[family].variants
+        return family_model(_flax()[family], variants[min(VARIANT, len(variants) - 1)])
+    found = _jax()[family]
+    sizes = found.sizes[min(VARIANT, len(found.sizes) - 1)]
+    return jax_programs.program_model(found, {k: v for k, v in sizes.items() if k != "modes"})
+
+
+def _flax() -> dict:
+    return {family.name: family for family in flax_models.FAMILIES}
+
+
+def _jax() -> dict:
+    return {program.family: program for program in jax_programs.PROGRAMS}

@@ -42,8 +42,9 @@ def main(_) -> None:
             on_progress=update,
         )
     print(tables.text_table(compiler_study.table(rows)))
-    print("\nTemporaries over those of XLA's better order")
-    print(tables.text_table(compiler_study.summary(rows)))
+    for metric, title in (("temp_ratio", "Temporaries"), ("ratio", "Temporaries and results")):
+        print(f"\n{title} over those of XLA's better order")
+        print(tables.text_table(compiler_study.summary(rows, metric)))
     figures.drawn(ratio_plots.plot_ratios, compiler_study.ratios(rows), output / "ratios.png")
 
 

@@ -44,14 +44,16 @@ def measure(
 
 
 def table(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """A line a program: temporaries by XLA's orders and ours, time and resident memory."""
+    """A line a program: temporaries by XLA's orders and ours; ours, alone and with results, over
+    XLA's better order; time and resident memory."""
     lines = []
     for name in dict.fromkeys(row["graph"] for row in rows):
         of = {(r["method"], r["metric"]): r["value"] for r in rows if r["graph"] == name}
         line = {"program": name}
         for label, method in (("default", DEFAULT), ("memory", MEMORY), ("ours", OURS)):
             line[label] = human_bytes(float(of[method, "temp_bytes"]))
-        line["ratio"] = f"{of[OURS, 'ratio']:.3f}"
+        line["temporaries"] = f"{of[OURS, 'temp_ratio']:.3f}"
+        line["with results"] = f"{of[OURS, 'ratio']:.3f}"
         for metric in ("rank_correlation", "compile_ratio", "run_ratio", "equal"):
             if (OURS, metric) in of:
                 line[metric.replace("_", " ")] = f"{of[OURS, metric]:.3g}"
@@ -62,9 +64,9 @@ def table(rows: Sequence[Row]) -> list[dict[str, str]]:
     return lines
 
 
-def summary(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """Geometric means of the ratios to XLA's best order, by group of programs."""
-    ratio = ratios(rows)
+def summary(rows: Sequence[Row], metric: str = "temp_ratio") -> list[dict[str, str]]:
+    """Geometric means of ``ratios``, by group of programs."""
+    ratio = ratios(rows, metric)
     groups = {"all": list(ratio)}
     for mode in dict.fromkeys(name.split("/")[1] for name in ratio):
         groups[mode] = [name for name in ratio if name.endswith(f"/{mode}")]
@@ -84,9 +86,10 @@ def summary(rows: Sequence[Row]) -> list[dict[str, str]]:
     ]
 
 
-def ratios(rows: Sequence[Row]) -> dict[str, float]:
-    """Temporaries over those of XLA's better order, by program."""
-    return {row["graph"]: float(row["value"]) for row in rows if row["metric"] == "ratio"}
+def ratios(rows: Sequence[Row], metric: str = "temp_ratio") -> dict[str, float]:
+    """Temporaries ("temp_ratio"), or temporaries and results ("ratio"), over those of XLA's better
+    order, by program."""
+    return {row["graph"]: float(row["value"]) for row in rows if row["metric"] == metric}
 
 
 def _rows(name: str, options: Options, pairs: int, resident: bool) -> list[Row]:
@@ -115,13 +118,19 @@ def _rows(name: str, options: Options, pairs: int, resident: bool) -> list[Row]:
 
 def _of_report(report: Report) -> dict[tuple[str, str], float]:
     """{(method, metric): value} of a decision."""
-    found = {(name, "temp_bytes"): float(value) for name, value in report.temp_bytes.items()}
+    found = {(name, "temp_bytes"): float(m.temporaries) for name, m in report.memory.items()}
+    found |= {(name, "total_bytes"): float(m.total) for name, m in report.memory.items()}
     found |= {(name, "estimate"): float(value) for name, value in report.estimates.items()}
-    found[OURS, "temp_bytes"] = float(report.temp_bytes[report.chosen])
+    ours = report.memory[report.chosen]
+    xla = min((report.memory[name] for name in (DEFAULT, MEMORY)), key=lambda m: m.temporaries)
+    found[OURS, "temp_bytes"], found[OURS, "total_bytes"] = map(
+        float, (ours.temporaries, ours.total)
+    )
+    found[OURS, "temp_ratio"] = ours.temporaries / xla.temporaries if xla.temporaries else 1.0
     found[OURS, "ratio"] = report.ratio
     found[OURS, "search_seconds"] = report.search_seconds
-    both = [name for name in report.estimates if name in report.temp_bytes]
-    true = [report.temp_bytes[name] for name in both]
+    both = [name for name in report.estimates if name in report.memory]
+    true = [report.memory[name].temporaries for name in both]
     expected = [report.estimates[name] for name in both]
     if len(set(true)) > 1 and len(set(expected)) > 1:
         found[OURS, "rank_correlation"] = float(spearmanr(expected, true).statistic)

@@ -22,6 +22,20 @@ from regal_jax.graphs.files import write_atomically
 FORMAT = "regal-order/1"
 
 
+class Memory(NamedTuple):
+    """Bytes that XLA allocates for a program: temporaries, results, and how much of the results
+    lies in donated arguments."""
+
+    temporaries: int
+    output: int
+    donated: int
+
+    @property
+    def total(self) -> int:
+        """Bytes beyond the arguments."""
+        return self.temporaries + self.output - self.donated
+
+
 class Decision(NamedTuple):
     """The order that a program is compiled in.
 
@@ -29,13 +43,13 @@ class Decision(NamedTuple):
       module: the name of its module in XLA.
       name: what the order is by.
       order: of the instructions of some computations; empty for XLA's default.
-      temp_bytes: of the order, and of XLA's default and memory-optimised ones.
+      memory: of every order that was compiled, by name.
     """
 
     module: str
     name: str
     order: Mapping[str, Sequence[str]]
-    temp_bytes: Mapping[str, int]
+    memory: Mapping[str, Memory]
 
 
 def default_folder() -> Path:
@@ -59,8 +73,9 @@ def load(where: Path, key: str) -> Decision | None:
         document = json.loads((where / f"{key}.json").read_text())
         if document.pop("format") != FORMAT:
             return None
-        return Decision(**document)
-    except (OSError, ValueError, KeyError, TypeError):
+        memory = {name: Memory(*sizes) for name, sizes in document.pop("memory").items()}
+        return Decision(**document, memory=memory)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

@@ -191,7 +191,7 @@ def _abstract(leaf: Any) -> tuple:
     """What a program depends on of an argument."""
     if isinstance(leaf, jax.Array):
         return leaf.aval, leaf.sharding if leaf.committed else None
-    return (jax.api_util.shaped_abstractify(leaf),)
+    return jax.api_util.shaped_abstractify(leaf), None
 
 
 def _context() -> tuple:

@@ -5,6 +5,7 @@ call runs; not the bodies of fusions, reductions, sorts.
 """
 
 import heapq
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from regal_jax.errors import CompilerError
@@ -13,6 +14,8 @@ from regal_jax.graphs.importers.xla_text import Computation, Instruction, Module
 
 ModuleOrder = Mapping[str, Sequence[str]]
 """Names of instructions in execution order, by the name of their computation."""
+
+_DONATIONS = re.compile(r"input_output_alias=\{(?:[^{}]|\{[^{}]*\})*\},? ?")
 
 _CALLERS = frozenset(("while", "conditional", "call", "async-start"))
 _BODIES = (
@@ -56,6 +59,12 @@ def reordered(module: Module, order: ModuleOrder) -> Module:
         instructions = {key: old.instructions[key] for key in sequence}
         computations[name] = Computation(old.name, instructions, old.root)
     return Module(module.name, module.header, computations, module.entry)
+
+
+def without_donations(module: Module) -> Module:
+    """A module whose results all have memory of their own."""
+    header = _DONATIONS.sub("", module.header)
+    return Module(module.name, header, module.computations, module.entry)
 
 
 def instruction_order(

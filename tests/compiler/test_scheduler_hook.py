@@ -11,7 +11,7 @@ import pytest
 from regal_jax.compiler import scheduler_hook
 from regal_jax.compiler.candidates import Search, candidates
 from regal_jax.compiler.module_orders import order_of
-from regal_jax.compiler.reschedule import temporaries
+from regal_jax.compiler.reschedule import memory_of
 from regal_jax.compiler.scheduler_hook import compile_in_order
 from regal_jax.errors import CompilerError
 from regal_jax.graphs.importers.xla_text import parse_module
@@ -26,6 +26,10 @@ def branching():
     module = parse_module(plain.as_text())
     (found, *_) = candidates(module, Search(("lpmf",)))
     return lowered, module, temporaries(plain), found.order
+
+
+def temporaries(compiled):
+    return memory_of(compiled).temporaries
 
 
 def fresh(function=programs.branches):
@@ -59,7 +63,7 @@ def test_after_an_error_in_the_callback_nothing_is_left(branching, monkeypatch, 
 
     with monkeypatch.context() as patch:
         patch.setattr(scheduler_hook, "_reordered", broken)
-        options = {"xla_backend_optimization_level": level}
+        options = {"xla_dump_max_hlo_modules": 100 + level}  # not cached by other tests
         with pytest.raises(CompilerError, match="refused an order"):
             compile_in_order(lowered, module.name, order, options)
     assert temporaries(fresh()) == plain
@@ -124,7 +128,7 @@ import jax
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 from regal_jax.compiler.candidates import Search, candidates
-from regal_jax.compiler.reschedule import temporaries
+from regal_jax.compiler.reschedule import memory_of
 from regal_jax.compiler.scheduler_hook import compile_in_order
 from regal_jax.graphs.importers.xla_text import parse_module
 from tests.compiler import programs
@@ -132,7 +136,8 @@ lowered = programs.lowered_branches()
 plain = lowered.compile()
 module = parse_module(plain.as_text())
 order = candidates(module, Search(("lpmf",)))[0].order
-print(temporaries(plain), temporaries(compile_in_order(lowered, module.name, order)))
+better = compile_in_order(lowered, module.name, order)
+print(memory_of(plain).temporaries, memory_of(better).temporaries)
 """
 
 

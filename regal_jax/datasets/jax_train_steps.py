@@ -40,7 +40,7 @@ class Program(NamedTuple):
         return jax.jit(self.function, donate_argnums=self.donated)
 
     def arguments(self, seed: int = 0) -> tuple[Any, ...]:
-        """Arrays of these shapes: small normal numbers, and integers 0 to 7."""
+        """Arrays of these shapes: small positive numbers (moments are), and integers 0 to 7."""
         random = np.random.default_rng(seed)
 
         def array(shape: jax.ShapeDtypeStruct) -> jax.Array:
@@ -48,7 +48,7 @@ class Program(NamedTuple):
                 bits = random.integers(0, 8, (*shape.shape, 2), np.uint32)
                 return jax.random.wrap_key_data(jax.numpy.asarray(bits))
             if jax.numpy.issubdtype(shape.dtype, jax.numpy.floating):
-                return jax.numpy.asarray(random.normal(0, 0.05, shape.shape), shape.dtype)
+                return jax.numpy.asarray(abs(random.normal(0, 0.05, shape.shape)), shape.dtype)
             return jax.numpy.asarray(random.integers(0, 8, shape.shape), shape.dtype)
 
         return jax.tree.map(array, self.shapes)

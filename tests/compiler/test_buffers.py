@@ -177,14 +177,8 @@ def test_a_donated_parameter_leaves_its_memory_after_its_last_reader():
 
 
 def test_parts_of_a_shape():
-    shape = (
-        parse_module(
-            "HloModule m\nENTRY e {\n  ROOT x = (f32[1], (f32[2], f32[3]), f32[4]) parameter(0)\n}\n"
-        )
-        .computations["e"]
-        .instructions["x"]
-        .shape
-    )
+    module = hand_made("  ROOT x = (f32[1], (f32[2], f32[3]), f32[4]) parameter(0)")
+    shape = module.computations["e"].instructions["x"].shape
     assert leaf_range(shape, []) == range(4)
     assert leaf_range(shape, [1]) == range(1, 3)
     assert leaf_range(shape, [1, 1]) == range(2, 3)

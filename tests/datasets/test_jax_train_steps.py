@@ -1,0 +1,43 @@
+"""The programs that are compiled and measured."""
+
+import jax
+import numpy as np
+import pytest
+
+from regal_jax.datasets import jax_train_steps
+from regal_jax.errors import OptionError
+
+
+def test_there_are_many_of_every_kind():
+    names = jax_train_steps.program_names()
+    assert len(names) == len(set(names)) >= 100
+    for mode in jax_train_steps.MODES:
+        assert sum(name.endswith(f"/{mode}") for name in names) >= 40
+
+
+@pytest.mark.parametrize("name", ["mmoe/training_adam", "dlrm/training", "strassen/training"])
+def test_arguments_fit_and_are_those_of_their_seed(name):
+    program = jax_train_steps.program(name)
+    first, again, other = (program.arguments(seed) for seed in (0, 0, 1))
+    jax.tree.map(np.testing.assert_array_equal, first, again)
+    assert any(
+        not np.array_equal(a, b)
+        for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(other), strict=True)
+    )
+    shapes = jax.tree.map(lambda x: (x.shape, x.dtype), program.shapes)
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), first) == shapes
+    outputs = jax.eval_shape(program.function, *first)
+    found = program.jitted()(*first)
+    assert jax.tree.structure(found) == jax.tree.structure(outputs)
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves(found))
+
+
+def test_only_train_steps_with_an_optimizer_donate():
+    assert jax_train_steps.program("mmoe/inference").donated == ()
+    assert jax_train_steps.program("mmoe/training_adam").donated
+
+
+@pytest.mark.parametrize("name", ["mmoe", "mmoe/other", "nothing/inference"])
+def test_unknown_programs_are_named(name):
+    with pytest.raises(OptionError, match=f"no '{name}'; they are randwire_ws/inference"):
+        jax_train_steps.program(name)

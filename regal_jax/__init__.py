@@ -2,7 +2,10 @@
 
 from regal_jax import datasets
 from regal_jax.api import evaluate, optimize
+from regal_jax.compiler.fx_order import reorder_fx
 from regal_jax.compiler.jit import jit, reschedule
+from regal_jax.compiler.onnx_order import reorder_onnx, save_onnx
+from regal_jax.compiler.peak_allocation import measured_workspaces, peak_allocation
 from regal_jax.environments.machine_problem import MachineProblem
 from regal_jax.environments.measured import measured, profiled_graph
 from regal_jax.environments.platform import Platform
@@ -44,13 +47,18 @@ __all__ = [
     "load_graphs",
     "load_schedule",
     "measured",
+    "measured_workspaces",
     "microbatches",
     "optimize",
+    "peak_allocation",
     "profiled_graph",
     "read_target",
+    "reorder_fx",
+    "reorder_onnx",
     "reschedule",
     "save_graph",
     "save_graphs",
+    "save_onnx",
     "save_schedule",
     "simulated",
     "tiles",

@@ -18,7 +18,8 @@ bytes. FLOPs: ``onnx_flops``. Weights in external files are not read. Training i
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,9 +56,16 @@ def from_onnx(
     if isinstance(source, onnx.ModelProto):
         model, where, stem = source, source.graph.name or "model", "model"
     else:
-        model, where, stem = _load(Path(source)), str(source), Path(source).stem
-    try:
+        model, where, stem = load_model(Path(source)), str(source), Path(source).stem
+    with located(where):
         return _convert(model, stem, profile, dict(dimensions or {}))
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """What goes wrong with a model inside is an ImporterError with its name."""
+    try:
+        yield
     except RegalError as error:
         raise ImporterError(f"{where}: {error}") from None
     except _DAMAGE as error:
@@ -78,7 +86,8 @@ _DAMAGE = (
 """What reading the fields of a model that breaks ONNX's own rules can end in."""
 
 
-def _load(path: Path) -> "onnx.ModelProto":
+def load_model(path: Path) -> "onnx.ModelProto":
+    """A model from a file, without weights in external files. Raises ImporterError."""
     import onnx
 
     try:

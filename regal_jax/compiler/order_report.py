@@ -1,0 +1,79 @@
+"""The order of a program's ops that needs least memory, and what it saves by the cost model."""
+
+import dataclasses
+
+import numpy as np
+
+from regal_jax.api import optimize
+from regal_jax.compiler.free_ops import pack
+from regal_jax.environments.feasibility import memory_timeline
+from regal_jax.environments.lower_bounds import peak_memory_bound
+from regal_jax.environments.schedule import Schedule
+from regal_jax.graphs.computation_graph import ComputationGraph
+
+
+@dataclasses.dataclass(frozen=True)
+class OrderReport:
+    """What an order saves by the cost model (BUILD_NOTES.md, section 3), in bytes.
+
+    Attributes:
+      peak_before: of the order that the program had.
+      peak_after: of its order now, at most ``peak_before``.
+      lower_bound: no order needs less.
+      resident: part of all of these: the inputs and parameters, in memory from the start.
+    """
+
+    peak_before: int
+    peak_after: int
+    lower_bound: int
+    resident: int
+
+
+def least_memory_order(
+    graph: ComputationGraph,
+    *,
+    method: str,
+    seed: int,
+    evaluations: int | None,
+    time_limit: float | None,
+) -> tuple[np.ndarray, OrderReport]:
+    """int64[O], the best order found of a graph whose ops are numbered in program order.
+
+    That is the program's own, ``0..O-1``, unless a better one is found. Options are those of
+    ``regal_jax.optimize``. Raises OptionError.
+    """
+    own = np.arange(graph.num_ops)
+    before = _peak(graph, own)
+    packed = pack(graph)
+    found = optimize(
+        packed.graph,
+        objective="peak_memory",
+        num_devices=1,
+        method=method,
+        seed=seed,
+        evaluations=evaluations,
+        time_limit=time_limit,
+    )
+    bound = max(peak_memory_bound(packed.graph, 1), int(found.lower_bound or 0))
+    order = packed.unpacked(found.ops_in_order().tolist())
+    after = _peak(graph, order)
+    if after >= before:
+        order, after = own, before
+    return order, OrderReport(before, after, bound, _resident(graph))
+
+
+def _peak(graph: ComputationGraph, order: np.ndarray) -> int:
+    """Bytes, exact; the order is checked as well."""
+    schedule = Schedule(
+        graph=graph.name,
+        objective="peak_memory",
+        num_devices=1,
+        placement=np.zeros(graph.num_ops, np.int32),
+        steps=order,
+    )
+    return int(memory_timeline(graph, schedule).usage.max())
+
+
+def _resident(graph: ComputationGraph) -> int:
+    present = (graph.producer < 0) & (graph.consumers.lengths() > 0)
+    return int(graph.size[present].sum())

@@ -1,6 +1,7 @@
 """``rj.jit``: a function compiled by XLA in the order that needs the least memory."""
 
 import threading
+import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,9 @@ class Rescheduled:
                     compiled = self.lower(*args, **kwargs).compile()
                     self._compiled[signature] = compiled
         return compiled(*dynamic[0], **dynamic[1])
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
 
     def lower(self, *args: Any, **kwargs: Any) -> "Lowered":
         """Like ``jax.jit(f).lower``; arguments may be ``jax.ShapeDtypeStruct``.

@@ -1,6 +1,9 @@
 """``rj.jit``: the same numbers, less memory, and JAX as it was."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from functools import partial
 
@@ -91,6 +94,42 @@ def test_positional_static_arguments_and_weak_types_follow_jax():
     for scale in (2.0, jnp.float32(2.0)):
         for times in (0, 1):
             assert fast(half, times, scale).dtype == plain(half, times, scale).dtype
+
+
+def test_methods_can_be_decorated():
+    class Scale:
+        factor = 3.0
+
+        @partial(rj.jit, static_argnums=0, **QUICK)
+        def apply(self, x):
+            return self.factor * x
+
+    assert Scale().apply(jnp.arange(2.0)).tolist() == [0, 3]
+    assert isinstance(Scale.apply, type(rj.jit(jnp.sin, **QUICK)))
+
+
+TWO_DEVICES = """
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+import regal_jax as rj
+from regal_jax.compiled_runs import same_bits
+from tests.compiler import programs
+mesh = Mesh(np.array(jax.devices()), ("rows",))
+weights, x = programs.arrays((programs.WEIGHTS, programs.ROWS))
+x = jax.device_put(x, NamedSharding(mesh, PartitionSpec("rows")))
+fast = rj.jit(programs.branches, methods=("lpmf",), cache=None)
+assert same_bits(fast(weights, x), jax.jit(programs.branches)(weights, x))
+print(len(jax.devices()), fast.reports[0].ratio)
+"""
+
+
+def test_sharded_programs():
+    flags = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    command = [sys.executable, "-c", TWO_DEVICES]
+    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=True)
+    devices, ratio = done.stdout.split()
+    assert devices == "2"
+    assert float(ratio) < 0.9
 
 
 def test_inside_other_transformations_it_is_the_function():

@@ -2,6 +2,7 @@
 
 from regal_jax import datasets
 from regal_jax.api import evaluate, optimize
+from regal_jax.compiler.explain import explain
 from regal_jax.compiler.fx_order import reorder_fx
 from regal_jax.compiler.jit import jit, reschedule
 from regal_jax.compiler.onnx_order import reorder_onnx, save_onnx
@@ -36,6 +37,7 @@ __all__ = [
     "TargetModel",
     "datasets",
     "evaluate",
+    "explain",
     "from_cost_graph",
     "from_hlo",
     "from_jax",

@@ -1,4 +1,4 @@
-"""The ``regal-jax`` command: schedule, import, check and info."""
+"""The ``regal-jax`` command: schedule, import, check, info and explain."""
 
 import argparse
 import sys
@@ -8,6 +8,7 @@ from typing import get_args
 import numpy as np
 
 from regal_jax import api, compilation_cache, methods
+from regal_jax.compiler.explain import explain_named
 from regal_jax.datasets import job_shop, project_scheduling, tpch
 from regal_jax.environments import feasibility, lower_bounds
 from regal_jax.environments.machine_problem import Generation, MachineProblem
@@ -19,7 +20,7 @@ from regal_jax.errors import InfeasibleError, OptionError, RegalError
 from regal_jax.graphs import files, precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.importers.any_file import import_graph
-from regal_jax.reporting import figures, progress, tables
+from regal_jax.reporting import explain_page, explain_text, figures, progress, tables
 
 READERS = {
     "any": import_graph,
@@ -173,6 +174,19 @@ def info(options: argparse.Namespace) -> None:
         print(f"wrote {options.plot}")
 
 
+def explain(options: argparse.Namespace) -> None:
+    """Tells why a compiled XLA program's memory peak is where it is, and what would lower it."""
+    explain_text.check_top(options.top)
+    if options.html:
+        files.check_writable(options.html)
+    explanation = explain_named(options.source, search=options.search)
+    if options.html:
+        explain_page.write_page(explanation, options.html)
+    print(explain_text.explanation_text(explanation, top=options.top))
+    if options.html:
+        print(f"wrote {options.html}")
+
+
 class _Recorded:
     """The target of a file, which keeps what was tried on it, in order."""
 
@@ -304,6 +318,20 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("graph", metavar="GRAPH", help=graph_help)
     command.add_argument("--plot", help="picture to write (.png, .svg, .pdf)")
     _add_platform(command)
+
+    command = _command(commands, "explain", explain)
+    command.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="scheduled HLO: a text (--xla_dump_to) or a .pb file; or package.module:function or"
+        " path/to/file.py:function, which is called without arguments and returns (function,"
+        " arguments), or a lowered or compiled function",
+    )
+    command.add_argument("--html", help="page to write (.html)")
+    command.add_argument(
+        "--search", action="store_true", help="search for orders that need less, and compare them"
+    )
+    command.add_argument("--top", type=int, default=12, help="buffers to list (12)")
     return parser
 
 

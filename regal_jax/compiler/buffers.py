@@ -88,7 +88,7 @@ class Allocation:
 
 def allocate(module: Module) -> Allocation:
     """The buffers of a module in the order of its text."""
-    walk = _Walk(module)
+    walk = Walk(module)
     entry = module.computations[module.entry]
     results = walk.run(entry, None)
     end = len(walk.steps) - 1
@@ -135,7 +135,7 @@ class _Made(NamedTuple):
     results: list[int]
 
 
-class _Walk:
+class Walk:
     """A module being run step by step; a value is the list of its leaves' buffers, by number.
 
     ``_same[n]`` is n, or another number of the same buffer (union-find).

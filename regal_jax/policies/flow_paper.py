@@ -75,7 +75,8 @@ def _features(inputs: FlowInputs, state: PartialSchedule) -> jax.Array:
     problem = inputs.problem
     scheduled = state.device >= 0
     mean = jnp.sum(problem.duration) / jnp.maximum(problem.num_ops, 1)
-    start = jnp.where(scheduled, state.start / jnp.maximum(mean, 1e-30), -1.0)
+    unit = jnp.where(mean > 0, mean, 1.0)  # transfers take time even where ops take none
+    start = jnp.where(scheduled, state.start / unit, -1.0)
     device = jax.nn.one_hot(state.device, len(state.last))
     places = jnp.arange(len(scheduled))[:, None] == state.last
     taken = jnp.any(places & construction.removable(state), axis=1)

@@ -77,6 +77,7 @@ def likelihood(params, inputs, log_temperature, op, device, *, config):
 @example(CHAIN, 0, 3, 0.0)
 @example(SEPARATE, 0, 0, -5.3)
 @example(task_graph([(0, 1)], [0.0, 0.0, 0.0]), 0, 0, 0.0)
+@example(task_graph([(0, 1)], [0.0, 0.0, 0.0]), 0, 3, 0.0)
 def test_schedules_are_complete_and_feasible(config, graph, seed, latency, log_temperature):
     platform = Platform(2, latency=latency, per_byte=0.25 * latency)
     inputs, num_ops = padded(graph, config, platform), graph.num_ops

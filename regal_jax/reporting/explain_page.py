@@ -4,16 +4,12 @@ The page needs no network: styles, script and data stand in the file.
 """
 
 import html
-import json
 import os
-import re
 from collections.abc import Iterable, Sequence
-from importlib import resources
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from regal_jax.graphs import files
-from regal_jax.reporting import explain_text
+from regal_jax.reporting import explain_text, html_page
 from regal_jax.reporting.tables import human_bytes, human_percent
 
 if TYPE_CHECKING:
@@ -33,14 +29,11 @@ def write_page(explanation: "Explanation", path: str | os.PathLike) -> None:
         "BOUND": html.escape(explain_text.bound(explanation)),
         "ALLOCATION": html.escape(explain_text.allocation(explanation)),
         "REMEDIES": _remedies(explanation),
-        "NOTES": _paragraphs(explain_text.notes(explanation)),
+        "NOTES": html_page.paragraphs("\n\n".join(explain_text.notes(explanation))),
         "ORDERS": _orders(explanation),
-        "DATA": _embedded(page_data(explanation)),
+        "DATA": html_page.embedded(page_data(explanation)),
     }
-    template = resources.files(__package__).joinpath("explain_page.html").read_text("utf-8")
-    page = re.sub(r"@@([A-Z]+)@@", lambda match: parts[match[1]], template)
-    data = page.encode("utf-8", "replace")
-    files.write_atomically(path, lambda file: file.write(data))
+    html_page.write_template("explain_page.html", parts, path)
 
 
 def page_data(explanation: "Explanation") -> dict[str, Any]:
@@ -170,10 +163,6 @@ def _orders(explanation: "Explanation") -> str:
     )
 
 
-def _paragraphs(texts: Iterable[str]) -> str:
-    return "\n".join(f"<p>{html.escape(text)}</p>" for text in texts)
-
-
 def _indexed(labels: Sequence[str]) -> dict[str, list]:
     """Repetitive labels: the distinct ones, and the place of each among them."""
     place = {label: index for index, label in enumerate(dict.fromkeys(labels))}
@@ -192,9 +181,3 @@ def _paths(paths: Sequence[str]) -> dict[str, dict[str, list]]:
 def _differences(numbers: Iterable[int]) -> list[int]:
     """Each number less the one before it, the first less 0."""
     return [after - before for before, after in pairwise([0, *numbers])]
-
-
-def _embedded(document: Any) -> str:
-    """JSON that can't end the script element it stands in, nor start a comment there."""
-    text = json.dumps(document, separators=(",", ":"), ensure_ascii=True)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

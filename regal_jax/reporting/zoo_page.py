@@ -4,18 +4,14 @@ The page needs no network: styles, script and data stand in the file.
 """
 
 import html
-import json
 import os
-import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
 from typing import Any
 
 from regal_jax.errors import OptionError
-from regal_jax.graphs import files
-from regal_jax.reporting import zoo_card
+from regal_jax.reporting import html_page, zoo_card
 from regal_jax.reporting.tables import human_percent
 from regal_jax.reporting.zoo_card import SETTINGS, Row
 
@@ -43,21 +39,13 @@ def write_page(
         raise OptionError("a page of graphs needs at least one row")
     parts = {
         "TITLE": html.escape(title),
-        "NOTES": _paragraphs(notes),
+        "NOTES": html_page.paragraphs(notes),
         "HEADLINES": _headlines(checked),
         "HEADROOM": _table(*_headroom_table(checked)),
         "SOURCES": _table(*_source_table(checked)),
-        "DATA": _embedded(_page_data(checked)),
+        "DATA": html_page.embedded(_page_data(checked)),
     }
-    template = resources.files(__package__).joinpath("zoo_page.html").read_text("utf-8")
-    page = re.sub(r"@@([A-Z]+)@@", lambda match: parts[match[1]], template)
-    data = page.encode("utf-8", "replace")
-    files.write_atomically(path, lambda file: file.write(data))
-
-
-def _paragraphs(text: str) -> str:
-    blocks = [" ".join(block.split()) for block in re.split(r"\n\s*\n", text)]
-    return "\n".join(f"<p>{html.escape(block)}</p>" for block in blocks if block)
+    html_page.write_template("zoo_page.html", parts, path)
 
 
 def _headlines(rows: Sequence[Row]) -> str:
@@ -184,9 +172,3 @@ def _indexed(labels: Sequence[str]) -> dict[str, list]:
 def _shortened(value: Any) -> Any:
     """Fractions to six significant digits; whole numbers and text as they are."""
     return float(f"{value:.6g}") if isinstance(value, float) else value
-
-
-def _embedded(document: Any) -> str:
-    """JSON that can't end the script element it stands in, nor start a comment there."""
-    text = json.dumps(document, separators=(",", ":"), ensure_ascii=True)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 
 from regal_jax import compiled_runs
 from regal_jax.compiler.reschedule import DEFAULT, MEMORY, Options, Report, compile_best
-from regal_jax.datasets.jax_train_steps import program
+from regal_jax.datasets.jax_train_steps import check_name, program
 from regal_jax.reporting import results
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import geometric_mean
@@ -30,8 +30,10 @@ def measure(
     """Rows of every program, appended to ``path``; those that are there are not made again.
 
     ``pairs``: runs of each program, 0 for none; ``resident``: whether to measure resident memory,
-    in a process for each run.
+    in a process for each run. Raises OptionError for a name that no program has, at once.
     """
+    for name in names:
+        check_name(name)
     rows = results.read_results(path, missing_ok=True)
     done = results.done_keys(rows, ["ratio"], ("graph",))
     for count, name in enumerate(names, 1):

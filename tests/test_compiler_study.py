@@ -10,6 +10,7 @@ import pytest
 from regal_jax import compiled_runs, compiler_study
 from regal_jax.compiler.candidates import Search
 from regal_jax.compiler.reschedule import Options, compile_best
+from regal_jax.errors import OptionError
 from tests.reporting.test_plots import check_png
 from tests.test_launchers_one_shot import is_picture, launch_again
 
@@ -42,6 +43,15 @@ def test_resident_memory_is_that_of_the_run():
     _, report = compile_best(program.jitted().lower(*program.shapes), OPTIONS)
     expected = report.memory[report.chosen].total
     assert 0.5 * expected < found["resident_bytes"] < 2.5 * expected
+
+
+def test_an_unknown_program_stops_the_study_before_it_begins(tmp_path):
+    names = ["strassen/training", "nothing/training"]
+    with pytest.raises(OptionError, match="no 'nothing/training'"):
+        compiler_study.measure(
+            names, OPTIONS, pairs=0, resident=False, path=tmp_path / "results.csv"
+        )
+    assert not (tmp_path / "results.csv").exists()
 
 
 def test_tables_by_hand():

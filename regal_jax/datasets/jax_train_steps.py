@@ -59,11 +59,16 @@ def program_names() -> list[str]:
     return [f"{family}/{mode}" for family in FAMILIES for mode in MODES if _has(family, mode)]
 
 
-def program(name: str) -> Program:
-    """The program of a name. Raises OptionError naming the ones there are."""
-    family, _, mode = name.partition("/")
-    if family not in FAMILIES or mode not in MODES or not _has(family, mode):
+def check_name(name: str) -> None:
+    """Raises OptionError for a name that no program has, naming the ones there are."""
+    if name not in program_names():
         raise OptionError(f"programs: no {name!r}; they are {', '.join(program_names())}")
+
+
+def program(name: str) -> Program:
+    """The program of a name. Raises OptionError (``check_name``)."""
+    check_name(name)
+    family, _, mode = name.partition("/")
     return Program(name, *jax_steps.step_of(_model(family), mode))
 
 

@@ -64,10 +64,10 @@ def candidates(module: Module, search: Search) -> list[Candidate]:
 
     Bodies of loops, branches and calls are ordered before what runs them, each by its best method
     by the estimate. What is at its lower bound already, or has nothing to reorder, stays as it is.
+    Raises OptionError where a method doesn't fit, such as one without a policy for one device.
     """
     deadline = time.perf_counter() + (search.time_limit or float("inf"))
     chosen: ModuleOrder = {}
-    best: list[Candidate] = []
     for name in sequenced(module):
         base = reordered(module, chosen)
         found = [
@@ -76,11 +76,11 @@ def candidates(module: Module, search: Search) -> list[Candidate]:
             for order in ({**chosen, name: sequence},)
         ]
         best = sorted(_distinct(found), key=lambda candidate: candidate.estimate)
-        if best and name != module.entry and best[0].estimate < estimated(base, {}):
+        if name != module.entry and best and best[0].estimate < estimated(base, {}):
             chosen = best[0].order
-    if not best and chosen:
-        best = [Candidate("bodies", chosen, estimated(module, chosen))]
-    return best
+    if chosen:
+        best.append(Candidate("bodies", chosen, estimated(module, chosen)))
+    return sorted(best, key=lambda candidate: candidate.estimate)
 
 
 def _sequences(
@@ -104,7 +104,9 @@ def _sequences(
                 time_limit=None if left == float("inf") else left,
             )
         except OptionError:
-            continue
+            if method == "dp":  # has more states than it can hold
+                continue
+            raise
         ops = schedule.ops_in_order().tolist()
         yield method, instruction_order(module.computations[name], graph, ops)
 

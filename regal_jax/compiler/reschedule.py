@@ -75,7 +75,7 @@ class Report(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Temporaries and results over those of the better of XLA's orders, at most 1."""
+        """Temporaries and results over those of the better of XLA's orders."""
         best = min(self.memory[name].total for name in (DEFAULT, MEMORY))
         return self.memory[self.chosen].total / best if best else 1.0
 
@@ -105,10 +105,11 @@ def compile_best(
         return compiled, report._replace(compile_seconds=spent, cached=True)
     decision, report = _decide(lowered, options, own)
     compiled = _compile(lowered, decision, own)
-    spent = time.perf_counter() - started
+    spent = time.perf_counter() - started - report.search_seconds
+    memory = {**report.memory, report.chosen: memory_of(compiled)}
     if options.cache:
-        decisions.save(options.cache, key, decision)
-    return compiled, report._replace(compile_seconds=spent - report.search_seconds)
+        decisions.save(options.cache, key, decision._replace(memory=memory))
+    return compiled, report._replace(memory=memory, compile_seconds=spent)
 
 
 def _decide(

@@ -140,6 +140,12 @@ def test_inside_other_transformations_it_is_the_function():
     assert jax.jit(fast)(x) == fast(x)
 
 
+def test_a_method_without_a_policy_for_one_device_is_named():
+    fast = rj.jit(programs.branches, methods=("regal",), cache=None)
+    with pytest.raises(OptionError, match="policy"):
+        fast(*ARGUMENTS)
+
+
 def test_threads_share_one_compilation():
     fast, results = rj.jit(programs.branches, **QUICK), []
     threads = [threading.Thread(target=lambda: results.append(fast(*ARGUMENTS))) for _ in range(3)]

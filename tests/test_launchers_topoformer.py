@@ -1,8 +1,9 @@
-"""Topoformer's launchers: the whole path, and that a second run adds nothing."""
+"""Topoformer's launchers: the whole path; of two of them, that a second run adds nothing."""
 
 from regal_jax.policies.ordering import OrderingConfig
 from regal_jax.training import checkpoints
 from tests.test_launchers_ablations import SMOKE, launch_twice
+from tests.test_launchers_one_shot import launch_once
 
 
 def launch_smoke(name, folder):
@@ -26,7 +27,7 @@ def test_topoformer_layered_smoke(tmp_path):
 
 
 def test_topoformer_real_smoke(tmp_path):
-    output = launch_smoke("topoformer_real", tmp_path)
+    output = launch_once("topoformer_real", tmp_path)
     assert "20-40 nodes: gap of peak memory from approximate_dp 100 (2 graphs)" in output
     assert "40-60 nodes, graphs with at least 2 % headroom" in output
     assert "auto 100" in output
@@ -43,7 +44,7 @@ def test_topoformer_encoders_smoke(tmp_path):
 
 
 def test_topoformer_decoders_smoke(tmp_path):
-    output = launch_smoke("topoformer_decoders", tmp_path)
+    output = launch_once("topoformer_decoders", tmp_path)
     assert "gnn_ar sample 4" in output
     assert "gnn_ar beam 4" in output
     assert "gnn_ar guided" not in output

@@ -11,13 +11,11 @@ conditional is in use from the end of the first branch on, which is too early fo
 """
 
 import dataclasses
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from regal_jax.compiler import in_place
-from regal_jax.compiler.module_orders import bodies
-from regal_jax.graphs.importers.xla_module import ALIASES, donations, result_shape
+from regal_jax.graphs.importers.xla_module import ALIASES, bodies, donations, result_shape
 from regal_jax.graphs.importers.xla_text import (
     Array,
     Computation,
@@ -53,8 +51,7 @@ class Buffer:
     takes: "tuple[Buffer, ...]" = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class Allocation:
+class Allocation(NamedTuple):
     """Steps and buffers of a module.
 
     Attributes:
@@ -65,31 +62,15 @@ class Allocation:
     steps: list[tuple[str, str]]
     parts: list[Buffer]
 
-    @functools.cached_property
-    def buffers(self) -> list[Buffer]:
-        """The buffers when each has taken the memory of the first that it can."""
-        return taken_over(self.parts)
-
-    def of_kind(self, *kinds: Kind) -> list[Buffer]:
-        return [buffer for buffer in self.buffers if buffer.kind in kinds]
-
-    def live_bytes(self, *kinds: Kind) -> list[int]:
-        """Bytes in use at every step by buffers of these kinds."""
-        changes = [0] * (len(self.steps) + 1)
-        for buffer in self.of_kind(*kinds):
-            changes[buffer.first] += buffer.num_bytes
-            changes[buffer.last + 1] -= buffer.num_bytes
-        live, total = [], 0
-        for change in changes[:-1]:
-            total += change
-            live.append(total)
-        return live
-
 
 def allocate(module: Module) -> Allocation:
     """The buffers of a module in the order of its text."""
-    walk = Walk(module)
-    entry = module.computations[module.entry]
+    return walked(Walk(module))
+
+
+def walked(walk: "Walk") -> Allocation:
+    """The buffers of a module that is walked here."""
+    entry = walk.module.computations[walk.module.entry]
     results = walk.run(entry, None)
     end = len(walk.steps) - 1
     for leaf in results:
@@ -107,22 +88,26 @@ def allocate(module: Module) -> Allocation:
     return Allocation(walk.steps, walk.distinct())
 
 
-def taken_over(parts: Iterable[Buffer]) -> list[Buffer]:
-    """Buffers joined with the first temporary one each that they can take the memory of."""
-    joined: dict[int, Buffer] = {}  # by the part that was written last
-    ordered = sorted(parts, key=lambda part: part.first)
-    for part in ordered:
-        free = (p for p in part.takes if p.kind == "temporary" and id(p) in joined)
+def taken_over(parts: Iterable[Buffer]) -> list[list[Buffer]]:
+    """Groups of buffers in one memory, in the order they are written.
+
+    Each takes the memory of the first temporary one that it can, and that no other has taken.
+    """
+    groups: dict[int, list[Buffer]] = {}  # by the part that was written last
+    for part in sorted(parts, key=lambda part: part.first):
+        free = (p for p in part.takes if id(p) in groups and _may_take(part, p))
         source = next(free, None)
-        before = joined.pop(id(source)) if source is not None else None
-        joined[id(part)] = part if before is None else _after(before, part)
-    return list(joined.values())
+        group = [] if source is None else groups.pop(id(source))
+        groups[id(part)] = group
+        group.append(part)
+    return list(groups.values())
 
 
-def _after(before: Buffer, part: Buffer) -> Buffer:
-    """One buffer of two, the second in the memory of the first."""
-    writers = before.writers + part.writers
-    return dataclasses.replace(part, writers=writers, first=before.first, takes=before.takes)
+def _may_take(part: Buffer, source: Buffer) -> bool:
+    """Whether a buffer can be in another's memory: not if a donated parameter was there too."""
+    if source.kind != "temporary":
+        return False
+    return part.donor is None or (source.first > part.donor.last and not source.takes)
 
 
 class _Made(NamedTuple):
@@ -161,8 +146,8 @@ class Walk:
         for one in computation.instructions.values():
             self.steps.append((computation.name, one.name))
             values[one.name] = self._value(computation, one, values, arguments)
-            for operand in one.operands:
-                if one.opcode not in NAMES:
+            if one.opcode not in NAMES:
+                for operand in one.operands:
                     self._read(values[operand])
         return values[computation.root]
 
@@ -207,11 +192,9 @@ class Walk:
             return operands[0][part.start : part.stop]
         if one.opcode in ALIASES:
             return operands[0]
-        return (
-            self._call(computation, one, operands)
-            if bodies(one)
-            else self._make(computation, one, operands)
-        )
+        if bodies(one):
+            return self._call(computation, one, operands)
+        return self._make(computation, one, operands)
 
     def _call(
         self, computation: Computation, one: Instruction, operands: list[list[int]]

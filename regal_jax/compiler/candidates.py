@@ -12,10 +12,10 @@ from regal_jax.compiler.module_orders import ModuleOrder, instruction_order, reo
 from regal_jax.compiler.packing import temporary_bytes
 from regal_jax.compiler.search_graph import search_graph
 from regal_jax.environments import lower_bounds
-from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.importers.xla_text import Module
+from regal_jax.search.dynamic_programming import order_peak
 
 METHODS = ("xla_list", "xla_dfs", "lpmf", "breadth_first", "depth_first", "dp", "auto")
 """The portfolio: orders of one device, the cheap ones first."""
@@ -115,21 +115,8 @@ def _is_settled(graph: ComputationGraph) -> bool:
     """Whether no order needs less than the one that there is."""
     if graph.num_ops < 3:
         return True
-    peak = program_peak(graph)
+    peak = order_peak(graph, np.arange(graph.num_ops))
     return peak <= lower_bounds.peak_memory_bound(graph, 1)
-
-
-def program_peak(graph: ComputationGraph) -> int:
-    """Bytes that a graph needs in the order of its ops."""
-    placement = np.zeros(graph.num_ops, np.int32)
-    order = Schedule(
-        graph=graph.name,
-        objective="peak_memory",
-        num_devices=1,
-        placement=placement,
-        steps=np.arange(graph.num_ops),
-    )
-    return int(api.evaluate(graph, order).peak_memory[0])
 
 
 def _distinct(found: Sequence[Candidate]) -> list[Candidate]:

@@ -13,6 +13,7 @@ import jax
 
 from regal_jax.compiler.candidates import Search
 from regal_jax.compiler.explanation import Explanation, explain_module
+from regal_jax.compiler.reschedule import memory_of
 from regal_jax.errors import ImporterError, OptionError, RegalError
 from regal_jax.graphs.importers.xla_module import text_of
 from regal_jax.graphs.importers.xla_text import parse_module
@@ -21,8 +22,8 @@ from regal_jax.graphs.importers.xla_text import parse_module
 def explain(source: Any, *args: Any, search: bool | Search = False, **kwargs: Any) -> Explanation:
     """Why a compiled program's memory peak is where it is, what bounds it, what would lower it.
 
-    ``print(explanation_text(...))`` and ``write_explanation_page(...)`` of ``regal_jax.reporting``
-    show it.
+    ``regal_jax.reporting`` shows it: ``explain_text.explanation_text`` and
+    ``explain_page.write_page``.
 
     Args:
       source: a function and, after it, arguments to compile it for (arrays or
@@ -144,6 +145,6 @@ def _own_lines() -> Iterator[None]:
 def _temp_bytes(compiled: Any) -> int | None:
     """The temporaries that XLA allocates; None where it doesn't tell."""
     try:
-        return int(compiled.memory_analysis().temp_size_in_bytes)
+        return memory_of(compiled).temporaries
     except (AttributeError, NotImplementedError, jax.errors.JaxRuntimeError):
         return None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from regal_jax.graphs.importers.xla_text import Array, Computation, Instruction, Module, leaves
 
-UPDATES = frozenset(("dynamic-update-slice", "scatter"))
+_UPDATES = frozenset(("dynamic-update-slice", "scatter"))
 
 _OVERWRITING = frozenset((("sort", 0), ("triangular-solve", 1)))
 """(opcode, operand) of others that may."""
@@ -27,7 +27,7 @@ _ELEMENTWISE = frozenset(
 
 def required(module: Module, one: Instruction) -> Iterator[tuple[int, int]]:
     """(leaf of the result, operand) of every result that is an updated operand."""
-    if one.opcode in UPDATES:
+    if one.opcode in _UPDATES:
         yield 0, 0
     elif one.opcode == "fusion":
         body = module.computations[one.called("calls")[0]]
@@ -73,7 +73,7 @@ def _is_elementwise_in(body: Computation, number: int) -> bool:
 
 def _updated_parameter(body: Computation, one: Instruction) -> int | None:
     """The number of the parameter that an instruction of a fusion updates, or None."""
-    if one.opcode not in UPDATES:
+    if one.opcode not in _UPDATES:
         return None
     source = body.instructions[one.operands[0]]
     while source.opcode in ("bitcast", "copy", "convert", "get-tuple-element"):

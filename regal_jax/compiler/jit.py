@@ -1,5 +1,6 @@
 """``rj.jit``: a function compiled by XLA in the order that needs the least memory."""
 
+import functools
 import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -131,10 +132,18 @@ def jit(
       OptionError: an option out of its range. At calls, CompilerError: JAX without a hook behind
         the scheduler (before 0.10.2), not on CPUs, or a function with side effects.
     """
-    options = _options(methods, evaluations, time_limit, seed, top_k, cache)
+    made = functools.partial(
+        reschedule,
+        methods=methods,
+        evaluations=evaluations,
+        time_limit=time_limit,
+        seed=seed,
+        top_k=top_k,
+        cache=cache,
+    )
     if fun is None:
-        return lambda fun: Rescheduled(jax.jit(fun, **jit_options), options)
-    return Rescheduled(jax.jit(fun, **jit_options), options)
+        return lambda fun: made(jax.jit(fun, **jit_options))
+    return made(jax.jit(fun, **jit_options))
 
 
 def reschedule(
@@ -151,17 +160,6 @@ def reschedule(
 
     ``rj.reschedule(jax.jit(step)).lower(*args).compile()`` is a ``jax.stages.Compiled``.
     """
-    return Rescheduled(jitted, _options(methods, evaluations, time_limit, seed, top_k, cache))
-
-
-def _options(
-    methods: Sequence[str],
-    evaluations: int,
-    time_limit: float | None,
-    seed: int,
-    top_k: int,
-    cache: str | Path | None,
-) -> Options:
     for method in methods:
         find_method(method)
     check_evaluations(evaluations)
@@ -171,7 +169,7 @@ def _options(
         raise OptionError(f"time_limit must be positive, got {time_limit}")
     folder = decisions.default_folder() if cache == DEFAULT_CACHE else cache and Path(cache)
     search = Search(tuple(methods), evaluations, time_limit, seed)
-    return Options(search, top_k, folder or None)
+    return Rescheduled(jitted, Options(search, top_k, folder or None))
 
 
 def _split(jitted: Any, args: Sequence, kwargs: Mapping[str, Any]) -> tuple[tuple, tuple]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regal_jax.compiler.buffers import Buffer, Kind, Walk, allocate, taken_over
+from regal_jax.compiler.buffers import Buffer, Kind, Walk, taken_over, walked
 from regal_jax.graphs.importers.xla_text import (
     Array,
     Computation,
@@ -138,8 +138,7 @@ class LiveMemory:
 def live_memory(module: Module) -> LiveMemory:
     """The memory of a module in the order of its text."""
     walk = _Recorder(module)
-    walk.run(module.computations[module.entry], None)
-    parts = allocate(module).parts
+    parts = walked(walk).parts
     homes = walk.homes()
     assert max(homes, default=-1) + 1 == len(parts)
     memories, memory_of = _memories(parts, walk, homes)
@@ -197,18 +196,16 @@ def _memories(
     parts: Sequence[Buffer], walk: _Recorder, homes: Sequence[int]
 ) -> tuple[list[Memory], list[int]]:
     """The buffers when some have taken over others' memory, and which one each part is in."""
-    groups = _taken_over(parts)
-    memory_of = [0] * len(parts)
-    for number, group in enumerate(groups):
-        for part in group:
-            memory_of[part] = number
-    place = {id(part): memory_of[number] for number, part in enumerate(parts)}
+    number = {id(part): n for n, part in enumerate(parts)}
+    groups = sorted(taken_over(parts), key=lambda group: number[id(group[0])])
+    place = {id(part): n for n, group in enumerate(groups) for part in group}
+    memory_of = [place[id(part)] for part in parts]
     written: list[list[int]] = [[] for _ in groups]
     for leaf, home in enumerate(homes):
         written[memory_of[home]].append(leaf)
     return [
-        _memory([parts[part] for part in group], sorted(written[number]), walk, place)
-        for number, group in enumerate(groups)
+        _memory(group, sorted(values), walk, place)
+        for group, values in zip(groups, written, strict=True)
     ], memory_of
 
 
@@ -228,23 +225,6 @@ def _memory(
         reads=tuple(sorted({step for leaf in values for step in walk.reads[leaf]})),
         donor=None if donor is None else place[id(donor)],
     )
-
-
-def _taken_over(parts: Sequence[Buffer]) -> list[list[int]]:
-    """Numbers of the parts of every buffer (``taken_over``), in the order they are written."""
-    marked = {
-        id(part): dataclasses.replace(part, writers=[("", str(number))])
-        for number, part in enumerate(parts)
-    }
-    for part in parts:
-        marked[id(part)].takes = tuple(marked[id(p)] for p in part.takes if _may_take(part, p))
-    groups = ([int(name) for _, name in one.writers] for one in taken_over(marked.values()))
-    return sorted(groups, key=lambda group: group[0])
-
-
-def _may_take(part: Buffer, source: Buffer) -> bool:
-    """Whether a buffer can be in another's memory: not if a donated parameter was there too."""
-    return part.donor is None or (source.first > part.donor.last and not source.takes)
 
 
 def _flat(operands: Iterable[Iterable[int]]) -> tuple[int, ...]:

@@ -10,18 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from regal_jax.errors import CompilerError
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.importers.xla_module import bodies
 from regal_jax.graphs.importers.xla_text import Computation, Instruction, Module
 
 ModuleOrder = Mapping[str, Sequence[str]]
 """Names of instructions in execution order, by the name of their computation."""
 
 _DONATIONS = re.compile(r"input_output_alias=\{(?:[^{}]|\{[^{}]*\})*\},? ?")
-
-_CALLERS = frozenset(("while", "conditional", "call", "async-start"))
-_BODIES = (
-    *("body", "condition", "to_apply", "called_computation", "calls"),
-    *("branch_computations", "true_computation", "false_computation"),
-)
 
 
 def sequenced(module: Module) -> list[str]:
@@ -37,11 +32,6 @@ def sequenced(module: Module) -> list[str]:
 
     visit(module.entry)
     return list(found)
-
-
-def bodies(one: Instruction) -> list[str]:
-    """Names of the computations that an instruction runs instruction by instruction."""
-    return one.called(*_BODIES) if one.opcode in _CALLERS else []
 
 
 def order_of(module: Module) -> dict[str, tuple[str, ...]]:

@@ -6,10 +6,9 @@ import numpy as np
 
 from regal_jax.api import optimize
 from regal_jax.compiler.free_ops import pack
-from regal_jax.environments.feasibility import memory_timeline
 from regal_jax.environments.lower_bounds import peak_memory_bound
-from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.search.dynamic_programming import order_peak
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +42,7 @@ def least_memory_order(
     ``regal_jax.optimize``. Raises OptionError.
     """
     own = np.arange(graph.num_ops)
-    before = _peak(graph, own)
+    before = order_peak(graph, own)
     packed = pack(graph)
     found = optimize(
         packed.graph,
@@ -56,22 +55,10 @@ def least_memory_order(
     )
     bound = max(peak_memory_bound(packed.graph, 1), int(found.lower_bound or 0))
     order = packed.unpacked(found.ops_in_order().tolist())
-    after = _peak(graph, order)
+    after = order_peak(graph, order)
     if after >= before:
         order, after = own, before
     return order, OrderReport(before, after, bound, _resident(graph))
-
-
-def _peak(graph: ComputationGraph, order: np.ndarray) -> int:
-    """Bytes, exact; the order is checked as well."""
-    schedule = Schedule(
-        graph=graph.name,
-        objective="peak_memory",
-        num_devices=1,
-        placement=np.zeros(graph.num_ops, np.int32),
-        steps=order,
-    )
-    return int(memory_timeline(graph, schedule).usage.max())
 
 
 def _resident(graph: ComputationGraph) -> int:

@@ -8,6 +8,7 @@ orders, to the smallest gap between those that are in use with it
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,9 +20,20 @@ ALIGNMENT = 64
 
 def temporary_bytes(allocation: Allocation) -> int:
     """Bytes of XLA's temporary allocations (``temp_size_in_bytes``), estimated."""
-    left = taken_over(_outside_outputs(allocation.parts))
-    heaps = (_heap_bytes(left, order) for order in (_by_size, _by_duration))
-    return min(heaps, default=0)
+    spans = [
+        _Span(group[0].first, group[-1].last, group[0].num_bytes)
+        for group in taken_over(_outside_outputs(allocation.parts))
+        if group[0].num_bytes
+    ]
+    return min(_heap_bytes(spans, order) for order in (_by_size, _by_duration))
+
+
+class _Span(NamedTuple):
+    """Memory that is in use between two steps, included."""
+
+    first: int
+    last: int
+    num_bytes: int
 
 
 def _outside_outputs(parts: Iterable[Buffer]) -> list[Buffer]:
@@ -51,19 +63,18 @@ def _meet(a: Buffer, b: Buffer) -> bool:
     return a.first <= b.last and b.first <= a.last
 
 
-def _by_size(buffer: Buffer) -> tuple[int, int, int]:
-    return -buffer.num_bytes, buffer.first - buffer.last, buffer.first
+def _by_size(span: _Span) -> tuple[int, int, int]:
+    return -span.num_bytes, span.first - span.last, span.first
 
 
-def _by_duration(buffer: Buffer) -> tuple[int, int, int]:
-    return buffer.first - buffer.last, -buffer.num_bytes, buffer.first
+def _by_duration(span: _Span) -> tuple[int, int, int]:
+    return span.first - span.last, -span.num_bytes, span.first
 
 
-def _heap_bytes(buffers: Sequence[Buffer], order: Callable[[Buffer], tuple[int, int, int]]) -> int:
-    ordered = sorted((b for b in buffers if b.num_bytes), key=order)
-    first = np.array([b.first for b in ordered], np.int64)
-    last = np.array([b.last for b in ordered], np.int64)
-    size = np.array([-(-b.num_bytes // ALIGNMENT) * ALIGNMENT for b in ordered], np.int64)
+def _heap_bytes(spans: Sequence[_Span], order: Callable[[_Span], tuple[int, int, int]]) -> int:
+    ordered = np.array(sorted(spans, key=order), np.int64).reshape(-1, 3)
+    first, last, size = ordered.T
+    size = -(-size // ALIGNMENT) * ALIGNMENT
     start = np.zeros(len(ordered), np.int64)
     for i in range(len(ordered)):
         placed = np.flatnonzero((first[:i] <= last[i]) & (first[i] <= last[:i]))

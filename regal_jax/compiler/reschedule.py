@@ -34,7 +34,6 @@ _MEMORY_OPTIMIZED: Mapping[str, Any] = {
 }
 _QUICKLY: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
 
-
 ESTIMATE_ERROR = 0.1
 """Of what an order allocates; orders that would be worse than XLA's by more are not compiled."""
 
@@ -101,8 +100,9 @@ def compile_best(
     known = decisions.load(options.cache, key) if options.cache else None
     if known and (compiled := _compile_known(lowered, known, own)) is not None:
         spent = time.perf_counter() - started
-        report = Report(known.module, known.name, known.memory, {})
-        return compiled, report._replace(compile_seconds=spent, cached=True)
+        return compiled, Report(
+            known.module, known.name, known.memory, {}, compile_seconds=spent, cached=True
+        )
     decision, report = _decide(lowered, options, own)
     compiled = _compile(lowered, decision, own)
     spent = time.perf_counter() - started - report.search_seconds

@@ -83,7 +83,7 @@ def _model(family: str) -> jax_steps.Model:
         return family_model(_flax()[family], variants[min(VARIANT, len(variants) - 1)])
     found = _jax()[family]
     sizes = found.sizes[min(VARIANT, len(found.sizes) - 1)]
-    return jax_programs.program_model(found, {k: v for k, v in sizes.items() if k != "modes"})
+    return jax_programs.program_model(found, sizes)
 
 
 def _flax() -> dict:

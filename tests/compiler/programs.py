@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from regal_jax.compiler.buffers import taken_over
 from regal_jax.graphs.importers.xla_text import parse_module
 
 BRANCHES = 8
@@ -39,6 +40,24 @@ def looped(weights, x):
 def donating(state, x):
     """An update of a donated state."""
     return jnp.sin(state) + x.sum(), jnp.cos(x @ x.T)
+
+
+def in_memory(allocation, *kinds):
+    """Groups of buffers in one memory, of what they are at last."""
+    return [group for group in taken_over(allocation.parts) if group[-1].kind in kinds]
+
+
+def writers(group):
+    return [name for buffer in group for _, name in buffer.writers]
+
+
+def live_bytes(allocation, *kinds):
+    """Bytes in use at every step."""
+    groups = in_memory(allocation, *kinds)
+    return [
+        sum(group[0].num_bytes for group in groups if group[0].first <= step <= group[-1].last)
+        for step in range(len(allocation.steps))
+    ]
 
 
 def hand_made(body, *, others="", header=""):

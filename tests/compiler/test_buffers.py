@@ -9,12 +9,15 @@ from regal_jax.compiler.buffers import allocate, leaf_range
 from regal_jax.compiler.packing import temporary_bytes
 from regal_jax.graphs.importers.xla_text import parse_module
 from tests.compiler import programs
-from tests.compiler.programs import hand_made
+from tests.compiler.programs import hand_made, in_memory, live_bytes, writers
 
 
 def spans(allocation, kind):
     """{last writer: (bytes, first, last)}"""
-    return {b.writers[-1][1]: (b.num_bytes, b.first, b.last) for b in allocation.of_kind(kind)}
+    return {
+        writers(group)[-1]: (group[0].num_bytes, group[0].first, group[-1].last)
+        for group in in_memory(allocation, kind)
+    }
 
 
 def test_a_buffer_is_in_use_from_its_maker_to_its_last_reader():
@@ -36,7 +39,7 @@ def test_a_buffer_is_in_use_from_its_maker_to_its_last_reader():
     assert spans(found, "constant") == {"k": (400, 0, 7)}
     assert spans(found, "output") == {"r": (64, 7, 7)}
     assert spans(found, "temporary") == {"a": (16, 2, 6), "b": (8, 3, 3), "c": (32, 6, 7)}
-    assert found.live_bytes("temporary") == [0, 0, 16, 24, 16, 16, 48, 32]
+    assert live_bytes(found, "temporary") == [0, 0, 16, 24, 16, 16, 48, 32]
 
 
 def test_the_last_elementwise_reader_writes_in_place():
@@ -52,9 +55,9 @@ def test_the_last_elementwise_reader_writes_in_place():
   ROOT r = f32[4] slice(e), slice={[0:4]}"""
         )
     )
-    joined = {tuple(name for _, name in b.writers) for b in found.of_kind("temporary")}
+    joined = {tuple(writers(group)) for group in in_memory(found, "temporary")}
     assert joined == {("a", "c"), ("b",), ("d", "e")}  # b is not the last to read a
-    assert found.live_bytes("temporary") == [0, 32, 64, 64, 96, 64, 32]
+    assert live_bytes(found, "temporary") == [0, 32, 64, 64, 96, 64, 32]
 
 
 def test_fusions_write_in_place_where_all_they_do_with_an_operand_is_elementwise():
@@ -72,7 +75,7 @@ def test_fusions_write_in_place_where_all_they_do_with_an_operand_is_elementwise
   ROOT r = f32[4] slice(c), slice={[0:4]}"""
     for operands, partner in (("a, b", "a"), ("b, a", "b")):
         found = allocate(hand_made(body % operands, others=fused))
-        joined = {tuple(name for _, name in b.writers) for b in found.of_kind("temporary")}
+        joined = {tuple(writers(group)) for group in in_memory(found, "temporary")}
         assert (partner, "c") in joined
 
 
@@ -96,8 +99,8 @@ def test_updates_are_always_in_place_alone_and_as_the_root_of_a_fusion():
             others=fused,
         )
     )
-    (buffer,) = found.of_kind("temporary")
-    assert [name for _, name in buffer.writers] == ["a", "b", "c"]
+    (group,) = in_memory(found, "temporary")
+    assert writers(group) == ["a", "b", "c"]
 
 
 LOOP = """
@@ -134,10 +137,10 @@ def test_the_state_of_a_loop_is_one_buffer_and_its_body_runs_where_it_is_called(
     )
     names = [name for _, name in found.steps]
     assert names.index("p") < names.index("w") < names.index("g")
-    state = next(b for b in found.buffers if ("e", "a") in b.writers)
+    state = next(b for b in found.parts if ("e", "a") in b.writers)
     assert ("body", "v") in state.writers
     assert (state.first, state.last) == (names.index("a"), len(names) - 1)
-    wide = next(b for b in found.buffers if ("body", "w") in b.writers)
+    wide = next(b for b in found.parts if ("body", "w") in b.writers)
     assert (wide.num_bytes, wide.last) == (128, names.index("z"))
 
 
@@ -156,7 +159,7 @@ def test_branches_give_their_results_in_one_buffer():
             others=branch % ("b1", "sine") + "\n" + branch % ("b2", "cosine"),
         )
     )
-    (result,) = found.of_kind("temporary")
+    ((result,),) = in_memory(found, "temporary")
     assert set(result.writers) == {("b1", "q"), ("b2", "q")}
 
 
@@ -171,7 +174,7 @@ def test_a_donated_parameter_leaves_its_memory_after_its_last_reader():
             header=", input_output_alias={ {0}: (0, {}, may-alias) }",
         )
     )
-    (output,) = found.of_kind("output")
+    ((output,),) = in_memory(found, "output")
     assert output.donor.writers == [("e", "x")]
     assert (output.donor.first, output.donor.last) == (0, 1)
 

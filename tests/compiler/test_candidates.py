@@ -4,10 +4,9 @@ import jax
 import pytest
 
 from regal_jax.compiler.buffers import allocate
-from regal_jax.compiler.candidates import Search, candidates, estimated, program_peak
-from regal_jax.compiler.module_orders import order_of, reordered, sequenced
+from regal_jax.compiler.candidates import Search, candidates, estimated
+from regal_jax.compiler.module_orders import reordered, sequenced
 from regal_jax.compiler.packing import temporary_bytes
-from regal_jax.compiler.search_graph import search_graph
 from regal_jax.graphs.importers.xla_text import parse_module
 from tests.compiler import programs
 
@@ -40,9 +39,7 @@ def test_bodies_of_loops_are_ordered_too():
 
 def test_a_program_that_no_order_helps_has_no_candidates():
     module = module_of(lambda x: (x @ x) @ x, jax.ShapeDtypeStruct((64, 64), "float32"))
-    graph = search_graph(module, module.entry)
-    assert candidates(module, QUICK) == [] or program_peak(graph) > 0
-    assert order_of(module)
+    assert candidates(module, QUICK) == []
 
 
 def test_one_seed_gives_one_result():

@@ -86,14 +86,14 @@ def test_a_loop_keeps_its_state_in_one_memory():
         one = memory.memories[memory.values[number].memory]
         assert one.first < call.first
         assert one.last >= call.last
-    assert memory.live_bytes().tolist() == allocate(module).live_bytes(*ALL)
+    assert memory.live_bytes().tolist() == programs.live_bytes(allocate(module), *ALL)
 
 
 @given(hlo_strategies.texts())
 def test_live_bytes_are_those_of_the_buffers(text):
     module = parse_module(text)
     memory = live_memory(module)
-    assert memory.live_bytes().tolist() == allocate(module).live_bytes(*ALL)
+    assert memory.live_bytes().tolist() == programs.live_bytes(allocate(module), *ALL)
     assert [
         sum(memory.memories[n].num_bytes for n in memory.live_at(step))
         for step in range(len(memory.steps))
@@ -127,7 +127,7 @@ def test_what_is_held_was_written_last_and_is_read_next(text, data):
 def test_compiled_programs(fn):
     module = parse_module(jax.jit(fn).lower(programs.WEIGHTS, programs.ROWS).compile().as_text())
     memory = live_memory(module)
-    assert memory.live_bytes().tolist() == allocate(module).live_bytes(*ALL)
+    assert memory.live_bytes().tolist() == programs.live_bytes(allocate(module), *ALL)
     assert sorted(v for one in memory.memories for v in one.values) == list(
         range(len(memory.values))
     )

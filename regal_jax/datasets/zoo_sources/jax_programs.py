@@ -39,19 +39,19 @@ def recipes() -> Iterator[Recipe]:
     """Every size of every program, numbered from 1."""
     for program in PROGRAMS:
         for rank, size in enumerate(program.sizes):
-            options = {key: value for key, value in size.items() if key != "modes"}
             yield jax_steps.model_recipe(
                 f"jax/{program.family}_{rank + 1}",
                 f"jax/{program.family}",
-                partial(program_model, program, options),
+                partial(program_model, program, size),
                 size.get("modes", program.modes),
             )
 
 
 def program_model(program: Program, size: Size, checkpointed: bool = False) -> jax_steps.Model:
     """The program of one size."""
-    arguments = tuple(program.arguments(**size))
-    function = partial(program.function, **size)
+    options = {key: value for key, value in size.items() if key != "modes"}
+    arguments = tuple(program.arguments(**options))
+    function = partial(program.function, **options)
 
     def apply(params: Any, state: Any, inputs: Any, training: bool) -> tuple[Any, Any]:
         return function(*params, *inputs), state

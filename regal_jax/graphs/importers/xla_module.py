@@ -53,6 +53,11 @@ ALIASES = frozenset(
 )
 """Instructions that give their first operand another name."""
 
+_CALLERS = frozenset(("while", "conditional", "call"))
+_BODIES = (
+    *("body", "condition", "to_apply", "called_computation", "calls"),
+    *("branch_computations", "true_computation", "false_computation"),
+)
 _EFFECTS = frozenset(("send", "recv", "infeed", "outfeed"))
 _SCALAR = 8
 """Bytes up to which a constant is nothing."""
@@ -205,10 +210,8 @@ class _Lowering:
         return _paired(operands[0], result) if in_place else result
 
     def _workspace(self, one: Instruction) -> int:
-        if one.opcode not in ("while", "conditional", "call"):
-            return 0
-        bodies = xla_flops.called_bodies(self.module, one) + one.called("condition")
-        return max(self._body_peak(self.module.computations[name]) for name in bodies)
+        peaks = (self._body_peak(self.module.computations[name]) for name in bodies(one))
+        return max(peaks, default=0)
 
     def _body_peak(self, body: Computation) -> int:
         inner = _Lowering(self.module, body)
@@ -245,6 +248,11 @@ class _Lowering:
         self.builder.ops[writer] = op._replace(inputs=(*op.inputs, *waits))
         self.builder.tensors[target].size = 0
         self.builder.tensors[source].persistent = True
+
+
+def bodies(one: Instruction) -> list[str]:
+    """Names of the computations that an instruction runs instruction by instruction."""
+    return one.called(*_BODIES) if one.opcode in _CALLERS else []
 
 
 def flat(value: Value) -> list[int]:

@@ -20,6 +20,7 @@ from regal_jax.methods.samplers import SampleBudget
 from regal_jax.policies.flow_policy import FlowConfig, flow_inputs, flow_policy
 from regal_jax.search import candidates as candidates_of
 from regal_jax.training.checkpoints import save_policy
+from tests.graphs.cases import single_input_graph
 
 OPS = 16
 MODEL = rj.TargetModel(name="slow", latency_share=3.0, noise=0.2)
@@ -28,20 +29,7 @@ TINY = FlowConfig(
 )
 
 
-def loose_graph() -> ComputationGraph:
-    """Ops that read one tensor or none, of ops before them; no two durations are equal."""
-    rng = np.random.default_rng(1)
-    parent = [max(int(rng.integers(-op, op)), -1) for op in range(1, OPS)]
-    return ComputationGraph.create(
-        num_ops=OPS,
-        producer=parent,
-        size=rng.integers(1, 9, OPS - 1),
-        consumers=[[op] for op in range(1, OPS)],
-        duration=0.1 + rng.random(OPS),
-    )
-
-
-GRAPH = loose_graph()
+GRAPH = single_input_graph(seed=1, num_ops=OPS)
 DEFAULTS = {"objective": "makespan", "num_devices": 3, "method": "list_sampling", "seed": 2}
 
 

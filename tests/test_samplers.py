@@ -21,6 +21,7 @@ from regal_jax.policies.regal import RegalConfig
 from regal_jax.search import candidates as candidates_of
 from regal_jax.search import makespan_heuristics
 from regal_jax.training.checkpoints import load_policy, save_policy
+from tests.graphs.cases import single_input_graph
 from tests.strategies import computation_graphs
 
 OPS = 24
@@ -29,21 +30,7 @@ CLASSICAL = ["critical_path", "brkga", "regal", "random_search", "list_sampling"
 """All but those whose policies build schedules op by op."""
 
 
-def wide_graph() -> ComputationGraph:
-    """Ops that read one tensor or none, of ops before them; no two durations are equal."""
-    rng = np.random.default_rng(0)
-    parent = np.array([rng.integers(-op, op) for op in range(1, OPS)])
-    producer = [-1 if p < 0 else int(p) for p in parent]
-    return ComputationGraph.create(
-        num_ops=OPS,
-        producer=producer,
-        size=rng.integers(1, 9, OPS - 1),
-        consumers=[[op] for op in range(1, OPS)],
-        duration=0.1 + rng.random(OPS),
-    )
-
-
-GRAPH = wide_graph()
+GRAPH = single_input_graph(seed=0, num_ops=OPS)
 
 
 def problem_of(name, graph=GRAPH) -> PlacementProblem:

@@ -1,4 +1,7 @@
-"""Self-contained HTML pages: a template of this package with its ``@@NAME@@`` parts filled in."""
+"""Self-contained HTML pages: a template of this package with its ``@@NAME@@`` parts filled in.
+
+``@@HEAD@@`` is page_head.html: the start of every page, with the styles that all have.
+"""
 
 import html
 import json
@@ -13,10 +16,14 @@ from regal_jax.graphs import files
 
 def write_template(template: str, parts: Mapping[str, str], path: str | os.PathLike) -> None:
     """Writes a page, atomically. RegalError where the place can't be written."""
-    text = resources.files(__package__).joinpath(template).read_text("utf-8")
+    text = _text(template).replace("@@HEAD@@\n", _text("page_head.html"))
     page = re.sub(r"@@([A-Z]+)@@", lambda match: parts[match[1]], text)
     data = page.encode("utf-8", "replace")
     files.write_atomically(path, lambda file: file.write(data))
+
+
+def _text(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text("utf-8")
 
 
 def embedded(document: Any) -> str:

@@ -15,23 +15,10 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper  # noqa: E402
 
 from regal_jax.compiler.onnx_nodes import graph_of_nodes, names_read  # noqa: E402
+from tests.graphs.importers.onnx_models import array, info, model  # noqa: E402
 
-FLOAT, BOOL = TensorProto.FLOAT, TensorProto.BOOL
+BOOL = TensorProto.BOOL
 QUICK = {"method": "approximate_dp", "evaluations": 200}
-
-
-def info(name, *shape, kind=FLOAT):
-    return helper.make_tensor_value_info(name, kind, shape)
-
-
-def array(name, value):
-    return onnx.numpy_helper.from_array(np.asarray(value), name)
-
-
-def model(nodes, inputs, outputs, initializers=(), **kwargs):
-    graph = helper.make_graph(nodes, "toy", inputs, outputs, initializers)
-    kwargs.setdefault("opset_imports", [helper.make_opsetid("", 17)])
-    return helper.make_model(graph, ir_version=9, **kwargs)
 
 
 def branch(name, node):

@@ -1,5 +1,7 @@
 """Graphs that several tests use."""
 
+import numpy as np
+
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 
@@ -17,4 +19,17 @@ def training_step():
         op_kinds=("dot", "add"),
         name="step",
         extra={"": {"a": 1}, "ops": {"line": [7, 8]}, "tensors": {"name": ["w", "x", "y", "z"]}},
+    )
+
+
+def single_input_graph(seed: int, num_ops: int) -> ComputationGraph:
+    """Ops that read one tensor or none, of ops before them; no two durations are equal."""
+    rng = np.random.default_rng(seed)
+    parent = [max(int(rng.integers(-op, op)), -1) for op in range(1, num_ops)]
+    return ComputationGraph.create(
+        num_ops=num_ops,
+        producer=parent,
+        size=rng.integers(1, 9, num_ops - 1),
+        consumers=[[op] for op in range(1, num_ops)],
+        duration=0.1 + rng.random(num_ops),
     )

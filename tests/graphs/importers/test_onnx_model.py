@@ -11,24 +11,12 @@ from regal_jax.graphs.importers.roofline import DeviceProfile
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper  # noqa: E402
 
+from tests.graphs.importers.onnx_models import array, info, model  # noqa: E402
+
 FLOAT = TensorProto.FLOAT
 SLOW = DeviceProfile("slow", flops_per_second=1e6, bytes_per_second=1e30)
 """Durations are FLOPs [us]."""
 WHEEL = sorted((Path(onnx.__file__).parent / "backend/test/data").rglob("*.onnx"))
-
-
-def info(name, *shape, kind=FLOAT):
-    return helper.make_tensor_value_info(name, kind, shape)
-
-
-def array(name, value):
-    return onnx.numpy_helper.from_array(np.asarray(value), name)
-
-
-def model(nodes, inputs, outputs, initializers=(), **kwargs):
-    graph = helper.make_graph(nodes, "toy", inputs, outputs, initializers)
-    kwargs.setdefault("opset_imports", [helper.make_opsetid("", 17)])
-    return helper.make_model(graph, **kwargs)
 
 
 def consumers(graph):

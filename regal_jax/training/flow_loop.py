@@ -64,7 +64,8 @@ def train_flow(
     first = padded_inputs(graphs[0], platform, policy)
     path = Path(directory) / "last.policy"
     with open_run(directory, (*learner.metrics, *VALIDATION)) as folder:
-        state = folder.restored(jax.jit(learner.init)(init_key, first))
+        fresh = learner.init(init_key, first)
+        state = folder.restored(jax.device_put(fresh, jax.local_devices()[0]))
         begin, shapes = int(state.step), set[tuple[int, ...]]()
         for step, inputs in enumerate(ahead(_inputs(graphs, begin, policy, plan)), begin):
             key, rng = jax.random.fold_in(train_key, step), np.random.default_rng((plan.seed, step))

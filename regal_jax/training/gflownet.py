@@ -104,6 +104,7 @@ def make_optimizer(config: FlowTraining) -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(config.clip_norm), optax.adam(rate))
 
 
+@functools.partial(jax.jit, static_argnames=("policy", "config"))
 def init_state(key, inputs: FlowInputs, policy: FlowConfig, config: FlowTraining) -> FlowState:
     """A FlowState with fresh parameters, from the shapes of one graph's inputs."""
     policy_key, partition_key = jax.random.split(key)

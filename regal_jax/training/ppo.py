@@ -87,6 +87,7 @@ def make_optimizer(config: PPOTraining) -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(config.clip_norm), optax.scale_by_adam())
 
 
+@functools.partial(jax.jit, static_argnames=("policy", "config"))
 def init_state(key, inputs: FlowInputs, policy: FlowConfig, config: PPOTraining) -> PPOState:
     """A PPOState with fresh parameters, from the shapes of one graph's inputs."""
     params = {"policy": flow_policy(policy).init(key, inputs, config.num_devices)}

@@ -52,8 +52,12 @@ class Decision(NamedTuple):
 
 def new_policy(config: FlowConfig, inputs: FlowInputs) -> Any:
     """The parameters that training begins with."""
-    init = functools.partial(flow_policy(config).init, num_devices=config.num_devices)
-    return jax.jit(init)(jax.random.key(0), inputs)
+    return _init(jax.random.key(0), inputs, config=config)
+
+
+@functools.partial(jax.jit, static_argnames="config")
+def _init(key, inputs, *, config):
+    return flow_policy(config).init(key, inputs, config.num_devices)
 
 
 def random_policy(config: FlowConfig, inputs: FlowInputs) -> Any:

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import re
 import subprocess
 import sys
@@ -14,17 +13,9 @@ ROOT = Path(__file__).parent.parent
 EXPERIMENTS = ROOT / "experiments"
 
 
-QUICK_TO_COMPILE = os.environ | {
-    "XLA_FLAGS": os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
-}
-"""Smoke runs compile for longer than they run."""
-
-
 def launch(script: str, *arguments: str) -> str:
     command = [sys.executable, str(EXPERIMENTS / script), *arguments]
-    done = subprocess.run(
-        command, cwd=ROOT, env=QUICK_TO_COMPILE, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 

@@ -1,9 +1,6 @@
 """``rj.jit``: the same numbers, less memory, and JAX as it was."""
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from functools import partial
 
@@ -17,6 +14,7 @@ from regal_jax.compiled_runs import same_bits
 from regal_jax.compiler.reschedule import DEFAULT, MEMORY, memory_of
 from regal_jax.errors import CompilerError, OptionError
 from tests.compiler import programs
+from tests.cpu_devices import run_on_devices
 
 QUICK = {"methods": ("lpmf", "xla_list"), "cache": None}
 ARGUMENTS = programs.arrays((programs.WEIGHTS, programs.ROWS))
@@ -124,10 +122,8 @@ print(len(jax.devices()), fast.reports[0].ratio)
 
 
 def test_sharded_programs():
-    flags = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
-    command = [sys.executable, "-c", TWO_DEVICES]
-    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=True)
-    devices, ratio = done.stdout.split()
+    printed = run_on_devices(TWO_DEVICES, 2)
+    devices, ratio = printed.split()
     assert devices == "2"
     assert float(ratio) < 0.9
 

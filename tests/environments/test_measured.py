@@ -1,9 +1,5 @@
 """Schedules executed for real: results, order, errors. Devices may be one device several times."""
 
-import os
-import subprocess
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +13,7 @@ from regal_jax.environments.measured import measured, profiled_graph
 from regal_jax.errors import ImporterError, OptionError, ScheduleError
 from regal_jax.graphs.importers.jax_program import from_jax
 from regal_jax.search.priority_rules import build_schedule, program_order, random_order
+from tests.cpu_devices import run_on_devices
 from tests.graphs.importers.jax_functions import FUNCTIONS, assert_same, data
 
 DEVICES = jax.devices()[:1] * 3
@@ -181,12 +178,5 @@ print("done")
 
 
 def test_three_real_devices():
-    done = subprocess.run(
-        [sys.executable, "-c", THREE_DEVICES],
-        capture_output=True,
-        text=True,
-        env=dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=3"),
-        timeout=300,
-        check=False,
-    )
-    assert done.stdout.strip() == "done", done.stderr
+    printed = run_on_devices(THREE_DEVICES, 3)
+    assert printed.strip() == "done"

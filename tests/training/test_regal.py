@@ -3,9 +3,6 @@
 import dataclasses
 import functools
 import itertools
-import os
-import subprocess
-import sys
 
 import chex
 import jax
@@ -15,6 +12,7 @@ import numpy as np
 from regal_jax.policies.regal import RegalConfig
 from regal_jax.training import regal as training
 from regal_jax.training.regal import Examples, TrainingConfig, init_state
+from tests.cpu_devices import run_on_devices
 from tests.policies.cases import chain, inputs_of, random_params
 from tests.training.cases import CONFIG, REGAL, buckets, run_steps
 
@@ -167,15 +165,8 @@ print(*(float(x) for leaf in jax.tree.leaves(state.params) for x in np.ravel(lea
 
 
 def test_two_devices_give_the_parameters_of_one():
-    done = subprocess.run(
-        [sys.executable, "-c", TWO_DEVICES],
-        capture_output=True,
-        text=True,
-        env=dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=2"),
-        timeout=300,
-        check=True,
-    )
-    rewards, params = (np.array(line.split(), float) for line in done.stdout.strip().split("\n"))
+    printed = run_on_devices(TWO_DEVICES, 2)
+    rewards, params = (np.array(line.split(), float) for line in printed.strip().split("\n"))
     state, history = run_steps(2)
     assert rewards[0] == 2
     np.testing.assert_allclose(rewards[1:], history, rtol=1e-5)

@@ -1,9 +1,6 @@
 """REINFORCE over orders: costs, the gradient by a plain formula, devices, and learning."""
 
 import functools
-import os
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +21,7 @@ from regal_jax.search.dynamic_programming import order_peak
 from regal_jax.training import topological_order as reinforce
 from regal_jax.training.ordering_loop import batches
 from regal_jax.training.topological_order import OrderingTraining
+from tests.cpu_devices import run_on_devices
 from tests.oracles import ordering as oracle
 from tests.strategies import computation_graphs
 
@@ -213,15 +211,8 @@ print(*first_moments(state))
 
 
 def test_two_devices_give_the_gradients_of_one():
-    done = subprocess.run(
-        [sys.executable, "-c", TWO_DEVICES],
-        capture_output=True,
-        text=True,
-        env=dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=2"),
-        timeout=300,
-        check=True,
-    )
-    costs, moments = (np.array(line.split(), float) for line in done.stdout.strip().split("\n"))
+    printed = run_on_devices(TWO_DEVICES, 2)
+    costs, moments = (np.array(line.split(), float) for line in printed.strip().split("\n"))
     state, history = run_steps(2, GREEDY)
     assert costs[0] == 2
     np.testing.assert_allclose(costs[1:], history, rtol=1e-5)

@@ -40,6 +40,7 @@ class Buffer:
       donor: the donated parameter whose memory an output takes, or None. It is there until its last
         reader.
       takes: buffers that are read last where this one is made, and in whose memory that may be.
+      is_copy: whether it is made by a copy.
     """
 
     writers: list[tuple[str, str]]
@@ -49,6 +50,7 @@ class Buffer:
     kind: Kind = "temporary"
     donor: "Buffer | None" = None
     takes: "tuple[Buffer, ...]" = ()
+    is_copy: bool = False
 
 
 class Allocation(NamedTuple):
@@ -168,6 +170,7 @@ class Walk:
                 target = self.buffer(result)
                 if target.first == made.step and target.kind in ("temporary", "output"):
                     target.takes = tuple(self._free_operands(made, target))
+                    target.is_copy = made.instruction.opcode == "copy"
 
     def _value(
         self,

@@ -2,9 +2,9 @@
 
 Largest first, a buffer is put into an output's memory if nothing lies there at its steps: where it
 can take an operand's, or else the smallest that it fits into
-(``BufferAssigner::AssignBuffersForComputations``). The rest share a heap: each goes, in one of two
-orders, to the smallest gap between those that are in use with it
-(``GlobalDecreasingSizeBestFitHeap``); the better heap counts.
+(``BufferAssigner::AssignBuffersForComputations``). There a copy can't take its operand's
+(``MaybeAssignBuffer``). The rest share a heap: each goes, in one of two orders, to the smallest gap
+between those that are in use with it (``GlobalDecreasingSizeBestFitHeap``); the better heap counts.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -58,8 +58,10 @@ def _outside_outputs(parts: Iterable[Buffer]) -> list[Buffer]:
 
 def _meet(a: Buffer, b: Buffer) -> bool:
     """Whether two buffers can't lie in the same memory."""
-    if a in b.takes or b in a.takes:
-        return False
+    if a in b.takes:
+        return b.is_copy
+    if b in a.takes:
+        return a.is_copy
     return a.first <= b.last and b.first <= a.last
 
 

@@ -198,7 +198,22 @@ def conditional(x):
     return jax.lax.cond(x.sum() > 0, lambda y: y[::-1], lambda y: jnp.sort(y @ y.T), x)
 
 
+def looked_up(tables, rows):
+    """Gradients of lookups: zeros are copied once a table, and scattered into."""
+    return jax.grad(lambda ts: sum(jnp.sin(t[row]).sum() for t, row in zip(ts, rows, strict=True)))(
+        tables
+    )
+
+
 PROGRAMS = {
+    "looked up": (
+        looked_up,
+        (
+            [jax.ShapeDtypeStruct((1000, 64), jnp.float32)] * 4,
+            [jax.ShapeDtypeStruct((32,), jnp.int32)] * 4,
+        ),
+        (),
+    ),
     "branches": (programs.branches, (programs.WEIGHTS, programs.ROWS), ()),
     "loop": (programs.looped, (programs.WEIGHTS, programs.ROWS), ()),
     "gradient of a loop": (

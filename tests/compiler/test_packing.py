@@ -1,5 +1,6 @@
 """Where buffers are put."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -41,6 +42,13 @@ def test_a_donor_is_in_the_way_until_its_last_reader():
     output = buffer(8, 8, 11, "output", donor=buffer(8, 0, 3, "parameter"))
     assert packed(output, buffer(8, 4, 7)) == 0
     assert packed(output, buffer(8, 3, 7)) == 8 * ALIGNMENT
+
+
+def test_a_copy_is_not_made_in_its_operands_memory_if_it_is_an_output():
+    source = buffer(8, 0, 5)
+    output = dataclasses.replace(buffer(8, 5, 11, "output"), takes=(source,))
+    assert packed(output, source) == 0
+    assert packed(dataclasses.replace(output, is_copy=True), source) == 8 * ALIGNMENT
 
 
 def test_the_smallest_gap_is_taken():

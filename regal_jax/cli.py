@@ -255,13 +255,22 @@ class _Parser(argparse.ArgumentParser):
         raise OptionError(f"{message} (see {self.prog} --help)")
 
 
+_GRAPH = "a .json, .jsonl, .onnx, .pbtxt or .hlo / .txt (XLA) file"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="regal-jax", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    graph_help = "a .json, .jsonl, .onnx, .pbtxt or .hlo / .txt (XLA) file"
+    _add_schedule(_command(commands, "schedule", schedule))
+    _add_import(_command(commands, "import", import_))
+    _add_check(_command(commands, "check", check))
+    _add_info(_command(commands, "info", info))
+    _add_explain(_command(commands, "explain", explain))
+    return parser
 
-    command = _command(commands, "schedule", schedule)
-    command.add_argument("graph", metavar="GRAPH", help=graph_help)
+
+def _add_schedule(command: argparse.ArgumentParser) -> None:
+    command.add_argument("graph", metavar="GRAPH", help=_GRAPH)
     command.add_argument("--objective", choices=get_args(Objective), default="peak_memory")
     command.add_argument(
         "--method",
@@ -298,8 +307,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--plot", help="picture to write (.png, .svg, .pdf)")
     _add_platform(command)
 
-    command = _command(commands, "import", import_)
-    command.add_argument("source", metavar="SOURCE", help=graph_help)
+
+def _add_import(command: argparse.ArgumentParser) -> None:
+    command.add_argument("source", metavar="SOURCE", help=_GRAPH)
     command.add_argument("--output", required=True, help="graph file to write (.json)")
     readers = command.add_mutually_exclusive_group()
     for name, text in (("job_shop", "a job shop (two formats)"), ("psplib", "a .sm file")):
@@ -309,17 +319,20 @@ def _parser() -> argparse.ArgumentParser:
     readers.add_argument("--tpch", action="store_true", help="SOURCE is a TPC-H .jsonl.gz")
     command.set_defaults(reader="any")
 
-    command = _command(commands, "check", check)
-    command.add_argument("graph", metavar="GRAPH", help=graph_help)
+
+def _add_check(command: argparse.ArgumentParser) -> None:
+    command.add_argument("graph", metavar="GRAPH", help=_GRAPH)
     command.add_argument("schedule", metavar="SCHEDULE", help="a schedule file")
     _add_platform(command, with_devices=False)
 
-    command = _command(commands, "info", info)
-    command.add_argument("graph", metavar="GRAPH", help=graph_help)
+
+def _add_info(command: argparse.ArgumentParser) -> None:
+    command.add_argument("graph", metavar="GRAPH", help=_GRAPH)
     command.add_argument("--plot", help="picture to write (.png, .svg, .pdf)")
     _add_platform(command)
 
-    command = _command(commands, "explain", explain)
+
+def _add_explain(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "source",
         metavar="SOURCE",
@@ -332,7 +345,6 @@ def _parser() -> argparse.ArgumentParser:
         "--search", action="store_true", help="search for orders that need less, and compare them"
     )
     command.add_argument("--top", type=int, default=12, help="buffers to list (12)")
-    return parser
 
 
 def _command(commands, name: str, run) -> argparse.ArgumentParser:

@@ -46,7 +46,8 @@ def load_policy(
     problem: PlacementProblem, path: str | Path | None, system: str = "regal"
 ) -> tuple[Any, RegalConfig]:
     """The given policy, or the shipped one; OptionError if it is not for this kind of problem."""
-    path = path or shipped_policy(problem.objective, system)
+    kind = "one_device" if problem.num_devices == 1 else problem.objective
+    path = path or shipped_policy(kind, system)
     params, config, about = checkpoints.load_policy(path, RegalConfig)
     if config.num_devices != problem.num_devices:
         raise OptionError(
@@ -61,17 +62,20 @@ def load_policy(
     return params, config
 
 
-def shipped_policy(objective: str, system: str = "regal") -> Path:
-    """Where the package keeps a policy for an objective. OptionError if there is none."""
-    path = policy_file(objective, system)
+def shipped_policy(kind: str, system: str = "regal") -> Path:
+    """Where the package keeps a policy for an objective, or a kind of problem.
+
+    Raises OptionError if there is none.
+    """
+    path = policy_file(kind, system)
     if not path.exists():
-        raise OptionError(f"no {system} policy is shipped for {objective}; give one with --policy")
+        raise OptionError(f"no {system} policy is shipped for {kind}; give one with --policy")
     return path
 
 
-def policy_file(objective: str, system: str) -> Path:
+def policy_file(kind: str, system: str) -> Path:
     """Where the package keeps such a policy, if it has one."""
-    return Path(__file__).parents[1] / "pretrained" / f"{system}_{objective}.policy"
+    return Path(__file__).parents[1] / "pretrained" / f"{system}_{kind}.policy"
 
 
 def evolve_population(

@@ -52,7 +52,7 @@ def test_without_time_nothing_is_searched():
     assert candidates(module, QUICK._replace(time_limit=1e-9)) == []
 
 
-@pytest.mark.parametrize("method", ["approximate_dp", "brkga", "topoformer"])
+@pytest.mark.parametrize("method", ["approximate_dp", "regal", "topoformer"])
 def test_other_methods_of_one_device_can_be_asked_for(method):
     module = module_of(programs.branches, programs.WEIGHTS, programs.ROWS)
     (found,) = candidates(module, Search((method,)))

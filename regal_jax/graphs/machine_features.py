@@ -8,7 +8,6 @@ source and target take no time.)
 from typing import Literal, get_args
 
 import numpy as np
-import scipy.stats
 
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -85,11 +84,13 @@ def places(priority: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
     Equal priorities share their mean place, so that labels don't matter. With ``group`` int[O], the
     places are among the ops of the same group; an op alone has place 0.
     """
+    from scipy.stats import rankdata  # slow to import
+
     if group is None:
         group = np.zeros(len(priority), np.int64)
     found = np.zeros(len(priority))
     for members in (np.flatnonzero(group == one) for one in np.unique(group)):
-        rank = scipy.stats.rankdata(priority[members])
+        rank = rankdata(priority[members])
         found[members] = (2 * rank - len(members) - 1) / max(len(members) - 1, 1)
     return found
 

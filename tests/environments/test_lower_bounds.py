@@ -71,6 +71,22 @@ def test_no_schedule_is_below_the_bound(graph, num_devices, seed):
         assert problem.fitness(genes).min() >= problem.lower_bound
 
 
+@given(st.lists(st.floats(0, 1e6), max_size=12), st.randoms())
+def test_no_order_of_additions_is_below_the_bound(durations, random):
+    graph = ComputationGraph.create(
+        num_ops=len(durations), producer=[], size=[], consumers=[], duration=durations
+    )
+    random.shuffle(durations)
+    assert lower_bounds.makespan_bound(graph, 1) <= sum(durations)
+
+
+def test_the_work_of_halves_is_exact():
+    graph = ComputationGraph.create(
+        num_ops=3, producer=[], size=[], consumers=[], duration=[0.5, 2.25, 3.0]
+    )
+    assert lower_bounds.makespan_bound(graph, 1) == 5.75
+
+
 @settings(max_examples=100)
 @given(graph=computation_graphs())
 def test_more_devices_never_raise_the_bound(graph):

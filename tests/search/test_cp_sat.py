@@ -171,7 +171,7 @@ def test_two_chains():
 def test_makespan_bound_holds_where_durations_are_rounded(seed, num_devices):
     rng = np.random.default_rng(seed)
     graph = busy_graph(seed, 5).replace(duration=rng.exponential(1e-3, 5) * rng.choice([1, 1e6], 5))
-    latency, per_byte = rng.random(2)
+    latency, per_byte = 1e-3 * rng.random(2)
     least = exhaustive_search.least_makespan(
         plain(graph), num_devices, latency=latency, per_byte=per_byte
     )

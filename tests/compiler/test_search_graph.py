@@ -7,25 +7,12 @@ import pytest
 from regal_jax.compiler.buffers import allocate
 from regal_jax.compiler.module_orders import instruction_order, reordered
 from regal_jax.compiler.search_graph import search_graph
-from regal_jax.environments.feasibility import evaluate
-from regal_jax.environments.platform import Platform
-from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs.importers.xla_module import computation_graph
 from regal_jax.graphs.importers.xla_text import parse_module
 from regal_jax.search import priority_rules
 from tests.compiler import programs
 from tests.compiler.programs import hand_made
-
-
-def peak(graph, order=None):
-    schedule = Schedule(
-        graph="",
-        objective="peak_memory",
-        num_devices=1,
-        placement=np.zeros(graph.num_ops, np.int32),
-        steps=np.arange(graph.num_ops) if order is None else order,
-    )
-    return int(evaluate(graph, schedule, Platform(1)).peak_memory[0])
+from tests.graphs.cases import peak
 
 
 def test_a_chain_of_elementwise_ops_needs_one_buffer():

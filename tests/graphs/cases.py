@@ -2,7 +2,22 @@
 
 import numpy as np
 
+from regal_jax.environments.feasibility import evaluate
+from regal_jax.environments.platform import Platform
+from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
+
+
+def peak(graph: ComputationGraph, order=None) -> int:
+    """Bytes that one device needs in an order, by default that of the ops' numbers."""
+    schedule = Schedule(
+        graph=graph.name,
+        objective="peak_memory",
+        num_devices=1,
+        placement=np.zeros(graph.num_ops, np.int32),
+        steps=np.arange(graph.num_ops) if order is None else np.asarray(order, np.int64),
+    )
+    return int(evaluate(graph, schedule, Platform(1)).peak_memory[0])
 
 
 def training_step():

@@ -34,7 +34,11 @@ from regal_jax.graphs.importers.xla_text import (
     num_elements,
 )
 
-_BODIES = ("calls", "to_apply", "body", "branch_computations", "true_computation")
+BODIES = (
+    *("calls", "to_apply", "body"),
+    *("branch_computations", "true_computation", "false_computation"),
+)
+"""Attributes that name what an instruction runs; not a while's condition."""
 _SLICES = ("slice", "dynamic-slice", "gather")
 
 _FREE = frozenset(
@@ -61,7 +65,7 @@ def instruction_flops(module: Module, computation: Computation, one: Instruction
 
 def called_bodies(module: Module, one: Instruction) -> list[str]:
     """Names of the computations that an instruction runs; not a while's condition."""
-    names = one.called(*_BODIES, "false_computation")
+    names = one.called(*BODIES)
     return [name for name in names if name in module.computations]
 
 

@@ -54,10 +54,6 @@ ALIASES = frozenset(
 """Instructions that give their first operand another name."""
 
 _CALLERS = frozenset(("while", "conditional", "call"))
-_BODIES = (
-    *("body", "condition", "to_apply", "called_computation", "calls"),
-    *("branch_computations", "true_computation", "false_computation"),
-)
 _EFFECTS = frozenset(("send", "recv", "infeed", "outfeed"))
 _SCALAR = 8
 """Bytes up to which a constant is nothing."""
@@ -252,7 +248,7 @@ class _Lowering:
 
 def bodies(one: Instruction) -> list[str]:
     """Names of the computations that an instruction runs instruction by instruction."""
-    return one.called(*_BODIES) if one.opcode in _CALLERS else []
+    return one.called(*xla_flops.BODIES, "condition") if one.opcode in _CALLERS else []
 
 
 def flat(value: Value) -> list[int]:

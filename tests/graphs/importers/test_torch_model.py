@@ -11,13 +11,11 @@ from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from regal_jax import from_torch  # noqa: E402
-from regal_jax.environments import feasibility  # noqa: E402
-from regal_jax.environments.platform import Platform  # noqa: E402
-from regal_jax.environments.schedule import Schedule  # noqa: E402
 from regal_jax.errors import ImporterError, OptionError  # noqa: E402
 from regal_jax.graphs.importers import torch_lowering, torch_tracing  # noqa: E402
 from regal_jax.search import priority_rules  # noqa: E402
 from tests import torch_interpreter  # noqa: E402
+from tests.graphs.cases import peak  # noqa: E402
 from tests.torch_modules import MODULES  # noqa: E402
 
 nn = torch.nn
@@ -28,17 +26,6 @@ def traced(module, *args, mode="inference", loss=None):
     recorded = torch_tracing.trace(module, args, {}, mode=mode, loss=loss)
     program = torch_lowering.simplified(recorded)
     return program, torch_lowering.lower(program).build()
-
-
-def peak(graph, order):
-    schedule = Schedule(
-        graph=graph.name,
-        objective="peak_memory",
-        num_devices=1,
-        placement=np.zeros(graph.num_ops, np.int32),
-        steps=np.asarray(order, np.int64),
-    )
-    return int(feasibility.evaluate(graph, schedule, Platform(1)).peak_memory[0])
 
 
 @pytest.mark.parametrize("mode", ["inference", "training", "training_adam"])

@@ -3,7 +3,6 @@
 import collections
 import importlib.util
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -12,12 +11,10 @@ if importlib.util.find_spec("torchvision") is None:
 
 from regal_jax import from_torch  # noqa: E402
 from regal_jax.datasets.zoo_sources.torch_modules import import_torchvision  # noqa: E402
-from regal_jax.environments import feasibility  # noqa: E402
-from regal_jax.environments.platform import Platform  # noqa: E402
-from regal_jax.environments.schedule import Schedule  # noqa: E402
 from regal_jax.graphs.importers import torch_lowering, torch_tracing  # noqa: E402
 from regal_jax.graphs.topology_hash import topology_hash  # noqa: E402
 from tests import torch_interpreter  # noqa: E402
+from tests.graphs.cases import peak  # noqa: E402
 
 models = import_torchvision().models
 
@@ -79,14 +76,7 @@ def test_the_peak_of_program_order_is_the_measured_peak(name, mode):
     graph = torch_lowering.lower(program).build()
     given = torch_interpreter.named_values(module, [image])
     _, measured = torch_interpreter.execute(program, given)
-    schedule = Schedule(
-        graph=graph.name,
-        objective="peak_memory",
-        num_devices=1,
-        placement=np.zeros(graph.num_ops, np.int32),
-        steps=np.arange(graph.num_ops),
-    )
-    assert feasibility.evaluate(graph, schedule, Platform(1)).peak_memory.tolist() == [measured]
+    assert peak(graph) == measured
 
 
 def test_a_model_traced_twice_has_one_hash():

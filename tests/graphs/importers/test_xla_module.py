@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import regal_jax as rj
-from regal_jax.environments import feasibility
-from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import ImporterError
 from regal_jax.graphs.importers.xla_module import _Lowering
 from regal_jax.graphs.importers.xla_text import parse_module
+from tests.graphs.cases import peak
 
 
 def entry(body, *, header="", others=""):
@@ -22,17 +21,6 @@ def entry(body, *, header="", others=""):
 def sizes(graph, kind):
     op = graph.op_kinds.index(kind)
     return [int(graph.size[t]) for t in graph.outputs.row(op)]
-
-
-def program_peak(graph):
-    schedule = Schedule(
-        graph=graph.name,
-        objective="peak_memory",
-        num_devices=1,
-        placement=np.zeros(graph.num_ops, np.int32),
-        steps=np.arange(graph.num_ops),
-    )
-    return int(feasibility.evaluate(graph, schedule, rj.Platform(1)).peak_memory[0])
 
 
 def test_aliases_are_other_names():
@@ -52,7 +40,7 @@ def test_aliases_are_other_names():
     assert graph.op_names == ("a", "m")
     assert graph.size.tolist() == [16, 16, 16]  # the unread constant is gone
     assert graph.producer.tolist() == [-1, 0, 1]
-    assert program_peak(graph) == 48
+    assert peak(graph) == 48
 
 
 def test_fusions_of_several_results_own_several_tensors():
@@ -74,7 +62,7 @@ def test_fusions_of_several_results_own_several_tensors():
     )
     assert sizes(graph, "fusion") == [32, 8]
     assert graph.flops.tolist() == [8, 8]
-    assert program_peak(graph) == 32 + 32 + 32  # the slice dies after the fusion
+    assert peak(graph) == 32 + 32 + 32  # the slice dies after the fusion
 
 
 def test_control_predecessors_are_waited_for():
@@ -175,13 +163,13 @@ def test_a_donated_parameter_is_updated_in_place_after_its_readers():
     assert graph.op_names == ("a", "n")
     assert sizes(graph, "negate") == []
     assert [0, 1] in graph.edges[:, [0, 2]].tolist()
-    assert program_peak(graph) == 256 + 256
+    assert peak(graph) == 256 + 256
 
 
 def test_a_donated_parameter_that_is_read_later_is_kept():
     graph = donated(reader_first=False)
     assert sizes(graph, "negate") == [256]
-    assert program_peak(graph) == 3 * 256
+    assert peak(graph) == 3 * 256
 
 
 def test_effects_are_kept():
@@ -262,7 +250,7 @@ def test_program_order_is_xlas_schedule_and_valid():
     places = [list(order).index(name) for name in graph.op_names]
     assert places == sorted(places)
     best = rj.optimize(graph, num_devices=1, evaluations=200)
-    assert max(best.peak_memory) <= program_peak(graph)
+    assert max(best.peak_memory) <= peak(graph)
 
 
 def test_text_file_lowered_and_compiled_agree(tmp_path):

@@ -166,12 +166,13 @@ def test_two_chains():
     assert (two.schedule.cost, two.optimal) == (110, True)
 
 
-@given(st.integers(0, 10**6), st.integers(1, 3))
-@settings(max_examples=8, deadline=None)
-def test_makespan_bound_holds_where_durations_are_rounded(seed, num_devices):
+@given(st.integers(0, 10**6), st.integers(1, 3), st.sampled_from([1e-3, 1.0]))
+@settings(max_examples=16, deadline=None)
+def test_makespan_bound_holds_where_durations_are_rounded(seed, num_devices, longest_transfer):
+    """Beside transfers that take 1,000 times as long, rounding may hide that it is reached."""
     rng = np.random.default_rng(seed)
     graph = busy_graph(seed, 5).replace(duration=rng.exponential(1e-3, 5) * rng.choice([1, 1e6], 5))
-    latency, per_byte = 1e-3 * rng.random(2)
+    latency, per_byte = longest_transfer * rng.random(2)
     least = exhaustive_search.least_makespan(
         plain(graph), num_devices, latency=latency, per_byte=per_byte
     )
@@ -179,7 +180,7 @@ def test_makespan_bound_holds_where_durations_are_rounded(seed, num_devices):
     solution = cp_sat.solve(graph, platform, "makespan", seconds=ENOUGH)
     assert solution.bound <= least <= solution.schedule.cost
     assert solution.schedule.cost == pytest.approx(least, rel=cp_sat.ROUNDING)
-    assert solution.optimal
+    assert solution.optimal or longest_transfer == 1.0
 
 
 @given(st.data(), st.sampled_from(["peak_memory", "makespan"]), st.booleans())

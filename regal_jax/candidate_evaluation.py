@@ -15,6 +15,7 @@ import numpy as np
 
 from regal_jax.environments import targets
 from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.schedule import Schedule
 from regal_jax.environments.targets import TargetModel
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.samplers import SAMPLERS, SampleBudget
@@ -36,6 +37,9 @@ Targets = Mapping[str, TargetModel]
 """By name."""
 
 Row = dict[str, Any]
+
+Measure = Callable[[ComputationGraph, Candidates, int], dict[str, float]]
+"""(graph, samples, seed) -> what is to be told of them, by metric."""
 
 
 class Search(NamedTuple):
@@ -77,11 +81,12 @@ def compare(
     *,
     seeds: int,
     path: str | os.PathLike,
+    measure: Measure | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Row]:
     """Runs every search on every graph with every seed, and returns all rows.
 
-    Metrics are those of ``metrics``, and "seconds": of sampling, reading a policy and computing its
+    Metrics are those of ``measure``, and "seconds": of sampling, reading a policy and computing its
     features included. Compilation isn't, since the same search comes first, on a copy of the graph;
     and neither is choosing candidates and trying them.
 
@@ -90,16 +95,20 @@ def compare(
       searches, trial: what to run.
       seeds: searches that are random are done with seeds 0, 1, ..., seeds - 1.
       path: results file; what it holds already is not run again.
+      measure: of a search's samples; by default ``metrics``. Another may depend on the seed, so all
+        searches are done with every seed.
       on_progress: called with (graphs done, graphs in all).
     """
+    fixed = FIXED if measure is None else ()
+    measure = measure or (lambda graph, sampled, seed: metrics(graph, sampled, trial))
     rows = results.read_results(path, missing_ok=True)
     done = results.done_keys(rows, [LAST_METRIC], ("setting", "graph", "method", "seed"))
     todo = [(setting, graph) for setting, some in graphs.items() for graph in some]
     for count, (setting, graph) in enumerate(todo, 1):
         for search in searches:
-            every = range(1 if search.method in FIXED else seeds)
+            every = range(1 if search.method in fixed else seeds)
             left = [s for s in every if (setting, graph.name, search.label, s) not in done]
-            for seed, values in _measured(graph, search, trial, left):
+            for seed, values in _measured(graph, search, trial, left, measure):
                 common: Row = {"setting": setting, "graph": graph.name, "ops": str(graph.num_ops)}
                 common |= {"method": search.label, "seed": seed}
                 new = [common | {"metric": m, "value": value} for m, value in values.items()]
@@ -123,10 +132,18 @@ def metrics(graph: ComputationGraph, sampled: Candidates, trial: Trial) -> dict[
         "proxy_1": work / best[0].makespan,
         "proxy_100": float(np.mean([work / schedule.makespan for schedule in best])),
     }
-    for name, model in trial.targets.items():
-        values[name] = work / min(map(targets.simulated(graph, model), best))
+    values |= on_targets(graph, best, trial.targets)
     apart = diversity.diversity(graph, best, diversity.one_hot_distance)
     return values | apart._asdict() | {"candidates": len(best)}
+
+
+def on_targets(
+    graph: ComputationGraph, schedules: Sequence[Schedule], models: Targets
+) -> dict[str, float]:
+    """The speedup of the best of some schedules on each target."""
+    work = float(graph.duration.sum())
+    times = {name: targets.simulated(graph, model) for name, model in models.items()}
+    return {name: work / min(map(target, schedules)) for name, target in times.items()}
 
 
 def speedups(graph: ComputationGraph, sampled: Candidates, num_devices: int) -> np.ndarray:
@@ -166,14 +183,14 @@ def proxy(graph: ComputationGraph, num_devices: int) -> PlacementProblem:
 
 
 def _measured(
-    graph: ComputationGraph, search: Search, trial: Trial, seeds: Sequence[int]
+    graph: ComputationGraph, search: Search, trial: Trial, seeds: Sequence[int], measure: Measure
 ) -> Iterator[tuple[int, dict[str, float]]]:
-    """The metrics of each seed, ``LAST_METRIC`` last."""
+    """What is measured with each seed, ``LAST_METRIC`` last."""
     for count, seed in enumerate(seeds):
         if count == 0:
             _sampled(graph, search, trial, seed)
         sampled, seconds = _sampled(graph, search, trial, seed)
-        yield seed, metrics(graph, sampled, trial) | {LAST_METRIC: seconds}
+        yield seed, measure(graph, sampled, seed) | {LAST_METRIC: seconds}
 
 
 def _sampled(

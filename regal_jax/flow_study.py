@@ -14,7 +14,7 @@ from absl import flags
 
 from regal_jax import candidate_evaluation
 from regal_jax import flags as config_flags
-from regal_jax.candidate_evaluation import COLUMNS, Policies, Row, Search, Trial
+from regal_jax.candidate_evaluation import COLUMNS, Measure, Policies, Row, Search, Trial
 from regal_jax.environments import targets
 from regal_jax.environments.targets import TargetModel
 from regal_jax.errors import OptionError
@@ -168,7 +168,10 @@ def training_folder(folder: Path, name: str) -> Path:
 
 
 def compare(
-    graphs: Mapping[str, Sequence[ComputationGraph]], found: Policies, folder: Path
+    graphs: Mapping[str, Sequence[ComputationGraph]],
+    found: Policies,
+    folder: Path,
+    measure: Measure | None = None,
 ) -> list[Row]:
     """Rows of ``candidate_evaluation.compare`` for --methods, with --seeds."""
     with progress.bar("graphs", sum(map(len, graphs.values()))) as update:
@@ -178,6 +181,7 @@ def compare(
             trial(found),
             seeds=FLAGS.seeds,
             path=folder / "results.csv",
+            measure=measure,
             on_progress=lambda done, total: update(done),
         )
 

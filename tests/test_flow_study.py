@@ -191,6 +191,31 @@ def test_a_comparison_has_each_seed_of_what_is_random_and_resumes(tmp_path, monk
     ]
 
 
+def test_another_measure_has_every_seed_of_rules_too(tmp_path):
+    path, searches = tmp_path / "results.csv", [Search("rule", "critical_path"), LISTS]
+
+    def measure(graph, sampled, seed):
+        return {"samples": len(sampled.sequence) + 100 * seed}
+
+    graphs, trial = {"random": [GRAPH]}, Trial(2, 4)
+    rows = candidate_evaluation.compare(
+        graphs, searches, trial, seeds=2, path=path, measure=measure
+    )
+    found = {(r["method"], r["seed"]): r["value"] for r in rows if r["metric"] != "seconds"}
+    assert found == {("rule", 0): 1, ("rule", 1): 101, ("lists", 0): 30, ("lists", 1): 130}
+
+
+def test_the_best_on_each_target_counts():
+    problem = candidate_evaluation.proxy(GRAPH, 2)
+    best = candidates.best_schedules(problem, samplers.sample_lists(problem, SampleBudget(20)), 5)
+    found = candidate_evaluation.on_targets(GRAPH, best, {"same": TargetModel(), "slow": SLOW})
+    assert found["same"] == pytest.approx(GRAPH.duration.sum() / best[0].makespan)
+    assert found["slow"] < found["same"]
+    slow = Platform(2, latency=2 * GRAPH.duration.mean())
+    every = [feasibility.evaluate(GRAPH, schedule, slow).makespan for schedule in best]
+    assert found["slow"] == pytest.approx(GRAPH.duration.sum() / min(every))
+
+
 def test_searches_have_their_policy_seed_and_temperature(monkeypatch, tmp_path):
     seen = []
 

@@ -89,6 +89,18 @@ def test_gflownet_loss_smoke(tmp_path):
     assert is_picture(tmp_path / "figure_4.png")
 
 
+def test_gflownet_sizes_smoke(tmp_path):
+    output = launch_again("gflownet_sizes", tmp_path)
+    lines = output.splitlines()
+    assert lines[0].startswith("bytes of the 5 largest")
+    shares = {line.split("  ")[0]: float(line.split()[-1]) for line in lines[3:6]}
+    assert 0 < shares["0"] < shares["as traced"] < shares["2"] < 100
+    assert "Bandwidth 2" in output
+    assert methods_of(output).count("critical_path") == 1 + 2  # and two lines of differences
+    seeds = {(row["method"], row["seed"]) for row in rows_of(tmp_path / "results.csv")}
+    assert len(seeds) == 3 * 2
+
+
 @pytest.mark.parametrize(
     ("name", "flag", "message"),
     [
@@ -96,6 +108,7 @@ def test_gflownet_loss_smoke(tmp_path):
         ("gflownet_real", "--targets=none.toml", "none.toml"),
         ("gflownet_temperature", "--regimes=cold", "regimes: 'cold' is neither T nor LOW:HIGH"),
         ("gflownet_loss", "--losses=mse", "losses: mse: not of log_partition_variance"),
+        ("gflownet_sizes", "--spreads=wide", "spreads: 'wide' is no number"),
     ],
 )
 def test_wrong_options_are_told_in_one_line_before_training(name, flag, message, tmp_path):

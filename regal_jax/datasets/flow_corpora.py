@@ -10,6 +10,8 @@ with free transfers, stand beside their names.
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+import numpy as np
+
 from regal_jax.datasets import zoo
 from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
@@ -25,6 +27,9 @@ speedup lack one of these: they have tensors of one or two sizes, or list schedu
 good schedules take much the same on targets (``xla/wavefront_rnn_1:inference``, 82 ops and 3.25,
 has so many edges that none avoids the transfers).
 """
+
+MOST_SPREAD = 4.0
+"""Of sizes: beyond, all tensors but one hardly count."""
 
 REAL_GRAPHS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -79,6 +84,22 @@ def real_graphs(split: str) -> list[ComputationGraph]:
     if split not in REAL_GRAPHS:
         raise OptionError(f"split {split!r} is none of {', '.join(REAL_GRAPHS)}")
     return _named(split, REAL_GRAPHS[split])
+
+
+def with_sizes(graph: ComputationGraph, spread: float, seed: int) -> ComputationGraph:
+    """The graph with other sizes, log-normal around 1 MB; tensors of no bytes stay so.
+
+    Args:
+      spread: standard deviation of the sizes' logarithm; with 0 all are the same.
+      seed: of the sizes. Those of one seed are ordered alike, whatever the spread.
+
+    Raises OptionError for a spread that isn't between 0 and ``MOST_SPREAD``.
+    """
+    if not 0 <= spread <= MOST_SPREAD:
+        raise OptionError(f"spread must be between 0 and {MOST_SPREAD:g}, got {spread}")
+    factor = np.exp(spread * np.random.default_rng(seed).standard_normal(graph.num_tensors))
+    size = np.maximum(1, 1e6 * factor).astype(np.int64)
+    return graph.replace(size=np.where(graph.size > 0, size, 0))
 
 
 def training_pool(

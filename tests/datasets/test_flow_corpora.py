@@ -116,3 +116,24 @@ def test_most_speedup_by_hand():
 def test_unknown_split():
     with pytest.raises(OptionError, match="'valid' is none of train, test"):
         real_graphs("valid")
+
+
+def test_other_sizes(graphs):
+    (graph,) = graphs["single"]
+    same, drawn = (flow_corpora.with_sizes(graph, spread, seed=3) for spread in (0.0, 2.0))
+    counts = graph.size > 0
+    assert set(same.size[counts]) == {10**6}
+    assert not same.size[~counts].any()
+    assert not drawn.size[~counts].any()
+    logarithms = np.log(drawn.size[counts] / 1e6)
+    assert logarithms.std() == pytest.approx(2, rel=0.2)
+    wider = flow_corpora.with_sizes(graph, 3.0, seed=3)
+    assert np.log(wider.size[counts] / 1e6) == pytest.approx(1.5 * logarithms, abs=0.05)
+    assert not np.array_equal(drawn.size, flow_corpora.with_sizes(graph, 2.0, seed=4).size)
+    np.testing.assert_array_equal(drawn.duration, graph.duration)
+
+
+@pytest.mark.parametrize("spread", [-1.0, 5.0, float("nan")])
+def test_spreads_out_of_range(spread, graphs):
+    with pytest.raises(OptionError, match=r"spread must be between 0 and 4"):
+        flow_corpora.with_sizes(graphs["single"][0], spread, seed=0)

@@ -53,7 +53,8 @@ class FlowState:
     """Everything that training changes.
 
     Attributes:
-      params: {"policy": ..., "log_partition": ...}. optimizer: state of optax. step: int32[].
+      params: {"policy": ...}, for trajectory balance {"log_partition": ...}, too.
+      optimizer: state of optax. step: int32[].
     """
 
     params: Any
@@ -108,19 +109,12 @@ def make_optimizer(config: FlowTraining) -> optax.GradientTransformation:
 def init_state(key, inputs: FlowInputs, policy: FlowConfig, config: FlowTraining) -> FlowState:
     """A FlowState with fresh parameters, from the shapes of one graph's inputs."""
     policy_key, partition_key = jax.random.split(key)
-    return with_params(
-        flow_policy(policy).init(policy_key, inputs, config.num_devices),
-        LogPartition(policy).init(partition_key, inputs, jnp.float32(0.0)),
-        config,
-    )
-
-
-def with_params(policy_params: Any, partition_params: Any, config: FlowTraining) -> FlowState:
-    """A FlowState that begins from given parameters."""
-    params = {"policy": policy_params, "log_partition": partition_params}
-    return FlowState(
-        params=params, optimizer=make_optimizer(config).init(params), step=jnp.int32(0)
-    )
+    params = {"policy": flow_policy(policy).init(policy_key, inputs, config.num_devices)}
+    if config.loss == "trajectory_balance":
+        partition = LogPartition(policy)
+        params["log_partition"] = partition.init(partition_key, inputs, jnp.float32(0.0))
+    optimizer = make_optimizer(config).init(params)
+    return FlowState(params=params, optimizer=optimizer, step=jnp.int32(0))
 
 
 @functools.partial(jax.jit, static_argnames=("policy", "config"))

@@ -27,6 +27,7 @@ from regal_jax.methods import (
     default_machine_evaluations,
     find_machine_method,
     find_method,
+    method_for,
 )
 
 
@@ -62,7 +63,8 @@ def optimize(
       method: a name of ``regal_jax.methods.METHODS`` or, for machine types, of
         ``MACHINE_METHODS``. "auto" (the same as "portfolio") improves on the best of the cheap
         orders and placements, or rules, so it is never worse than these;
-        "regal", "brkga" and the other published ones begin from nothing.
+        "regal", "brkga" and the other published ones begin from nothing. With a target, "auto" is
+        "price_sweep".
       evaluations: budget, in calls of the cost on one chromosome, or on one move from a schedule;
         None is ``methods.default_evaluations``: 5000 but for "auto", "portfolio" and samplers
         (1000 samples); or ``methods.default_machine_evaluations``.
@@ -106,6 +108,7 @@ def optimize(
         raise OptionError(f"{method} reads no policy; {', '.join(WITH_POLICY)} do")
     if decoding is not None and decoding not in get_args(Decoding):
         raise OptionError(f"decoding must be one of {', '.join(get_args(Decoding))}: {decoding!r}")
+    method = method_for(method, target)
     check_options(method, target=target, candidates=candidates, temperature=temperature)
     begin = time.perf_counter()
     on_machines = has_machines(graph, objective)

@@ -201,6 +201,7 @@ def _sampled(
     budget = SampleBudget(
         samples=search.samples,
         evaluations=search.evaluations,
+        candidates=trial.candidates,
         seed=seed,
         policy=trial.policies.get((search.method, seed)),
         temperature=search.temperature,

@@ -59,20 +59,19 @@ def schedule(options: argparse.Namespace) -> None:
     if options.plot:
         figures.check_suffix(options.plot)
     target = None if options.target is None else _Recorded(graph, options.target)
+    method = methods.method_for(options.method, target)
     on_machines = api.has_machines(graph, options.objective)
     evaluations = options.evaluations
     if evaluations is None:
         budgets = (methods.default_evaluations, methods.default_machine_evaluations)
         timed = options.time_limit is not None
-        evaluations = budgets[on_machines](
-            options.method, graph.num_ops, options.decoding, timed=timed
-        )
-    with progress.search_progress(options.method, evaluations) as on_progress:
+        evaluations = budgets[on_machines](method, graph.num_ops, options.decoding, timed=timed)
+    with progress.search_progress(method, evaluations) as on_progress:
         best = api.optimize(
             graph,
             objective=options.objective,
             num_devices=options.num_devices,
-            method=options.method,
+            method=method,
             evaluations=evaluations,
             seed=options.seed,
             memory_capacity=options.memory_capacity,

@@ -35,7 +35,7 @@ FLAGS = flags.FLAGS
 
 METHODS = (
     *("critical_path", "brkga", "random_search"),
-    *("list_sampling", "one_shot", "ppo", "gflownet"),
+    *("list_sampling", "price_sweep", "one_shot", "ppo", "gflownet"),
 )
 LEARNED = ("gflownet", "ppo")
 TARGETS = tuple(f"experiments/targets/{name}.toml" for name in ("noisy", "bandwidth", "latency"))

@@ -10,7 +10,7 @@ from tests.test_launchers_one_shot import is_picture, launch_again, launch_once,
 
 METHODS = (
     *("critical_path", "brkga", "random_search"),
-    *("list_sampling", "one_shot", "ppo", "gflownet"),
+    *("list_sampling", "price_sweep", "one_shot", "ppo", "gflownet"),
 )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import regal_jax as rj
+from regal_jax.datasets.makespan_graphs import makespan_graph
 from regal_jax.environments import feasibility
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.targets import transfer_times
@@ -61,15 +62,17 @@ def options_of(policies):
     return options
 
 
-def drawn(options):
-    """(problem, candidates) that the options stand for."""
+def drawn(options, candidates=100):
+    """(problem, candidates) that the options stand for, of which so many are tried."""
     problem = rj.PlacementProblem(GRAPH, options.get("num_devices", 3), "makespan")
     count, policy = options["evaluations"], options.get("policy")
-    budget = SampleBudget(samples=count, evaluations=count, seed=2, policy=policy)
+    budget = SampleBudget(
+        samples=count, evaluations=count, candidates=candidates, seed=2, policy=policy
+    )
     return problem, SAMPLERS[options["method"]](problem, budget)
 
 
-@pytest.mark.parametrize("method", ["list_sampling", "one_shot", "gflownet", "ppo"])
+@pytest.mark.parametrize("method", ["list_sampling", "price_sweep", "one_shot", "gflownet", "ppo"])
 def test_a_sampler_gives_its_best_by_makespan(method, options_of):
     options = options_of(method)
     schedule = optimize(**options)
@@ -94,7 +97,7 @@ def test_the_best_candidate_on_the_target_is_returned(method, options_of):
 
     on_target = rj.simulated(GRAPH, MODEL)
     schedule = optimize(target=target, candidates=9, **options)
-    problem, found = drawn(options)
+    problem, found = drawn(options, candidates=9)
     assert tried == candidates_of.best_schedules(problem, found, 9)
     assert len(tried) == (1 if method == "critical_path" else 9)
     times = [on_target(candidate) for candidate in tried]
@@ -108,6 +111,15 @@ def test_the_best_candidate_on_the_target_is_returned(method, options_of):
     evaluations = 1 if method == "critical_path" else options["evaluations"]
     assert schedule.history == ((evaluations, schedule.makespan),)
     assert (schedule.evaluations, schedule.method) == (evaluations, method)
+
+
+@pytest.mark.parametrize("method", ["auto", "portfolio"])
+def test_auto_sweeps_prices_on_a_target(method):
+    graph = makespan_graph("layered", 0, 30)
+    schedule = optimize(graph, target=MODEL, method=method).replace(seconds=0.0)
+    assert schedule == optimize(graph, target=MODEL, method="price_sweep").replace(seconds=0.0)
+    assert (schedule.method, schedule.evaluations) == ("price_sweep", 1000)
+    assert schedule.target_time < optimize(graph, target=MODEL).target_time
 
 
 def test_what_is_best_on_the_target_depends_on_it():
@@ -226,7 +238,7 @@ def test_where_no_candidate_fits_the_least_excess_is_returned():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"target": MODEL, "method": "auto"}, "auto makes no candidates .*; critical_path, brkga"),
+        ({"target": MODEL, "method": "heft"}, "heft makes no candidates .*; critical_path, brkga"),
         ({"target": MODEL, "objective": "peak_memory"}, "for the objective makespan, not peak_mem"),
         ({"objective": "peak_memory"}, "for the objective makespan, not peak_memory"),
         ({"target": 3.0}, "must be a function of a schedule, a TargetModel or a file, got 3.0"),

@@ -19,14 +19,17 @@ from regal_jax.methods.samplers import SAMPLERS, SampleBudget
 from regal_jax.policies.one_shot import OneShotConfig
 from regal_jax.policies.regal import RegalConfig
 from regal_jax.search import candidates as candidates_of
-from regal_jax.search import makespan_heuristics
+from regal_jax.search import makespan_heuristics, price_sweep
 from regal_jax.training.checkpoints import load_policy, save_policy
 from tests.graphs.cases import single_input_graph
 from tests.strategies import computation_graphs
 
 OPS = 24
 BUDGET = SampleBudget(samples=40, evaluations=1200, seed=3)
-CLASSICAL = ["critical_path", "brkga", "regal", "random_search", "list_sampling", "one_shot"]
+CLASSICAL = [
+    *("critical_path", "brkga", "regal", "random_search"),
+    *("list_sampling", "price_sweep", "one_shot"),
+]
 """All but those whose policies build schedules op by op."""
 
 
@@ -63,6 +66,26 @@ def test_as_many_as_samples(name):
         assert sampled(name, samples=samples).sequence.shape == (samples, OPS)
     with pytest.raises(OptionError, match="samples must be at least 1, got 0"):
         sampled(name, samples=0)
+
+
+@pytest.mark.parametrize(("samples", "candidates"), [(40, 30), (12, 30), (30, 30), (1, 1), (40, 2)])
+def test_a_sweep_of_prices_is_filled_up_with_lists(samples, candidates):
+    reports = []
+    found = sampled(
+        "price_sweep",
+        samples=samples,
+        candidates=candidates,
+        on_progress=lambda done, cost: reports.append((done, cost)),
+    )
+    problem = problem_of("price_sweep")
+    assert len(found.sequence) == len(candidates_of.best_schedules(problem, found, 99))
+    assert len(found.sequence) <= min(samples, candidates)
+    assert reports == [(samples, candidates_of.makespans(problem, found).min())]
+    swept = price_sweep.schedules(GRAPH, problem.platform, min(samples, candidates))
+    first = candidates_of.distinct(candidates_of.from_schedules(swept), candidates)
+    assert found.placement[: len(first.placement)].tolist() == first.placement.tolist()
+    if samples == 40:  # there are enough lists
+        assert len(found.sequence) == candidates
 
 
 def test_critical_path_is_the_heuristics_schedule():

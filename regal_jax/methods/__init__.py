@@ -20,6 +20,7 @@ from regal_jax.methods.robust import (
     best_on_target,
     check_options,
     list_schedule,
+    method_for,
 )
 from regal_jax.methods.samplers import SAMPLERS
 from regal_jax.methods.simple import best_simple_schedule
@@ -50,6 +51,7 @@ __all__ = [
     "find_machine_method",
     "find_method",
     "list_schedule",
+    "method_for",
 ]
 
 METHODS: dict[str, Method] = {

@@ -17,16 +17,16 @@ from regal_jax.environments.targets import Target, TargetModel, read_target, sim
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.base import Budget, Found, check_evaluations
-from regal_jax.methods.samplers import SAMPLERS, SampleBudget
+from regal_jax.methods.samplers import CANDIDATES, SAMPLERS, SampleBudget
 from regal_jax.search import candidates, makespan_heuristics
 from regal_jax.search.candidates import Candidates
 
-ONLY_SAMPLERS = ("list_sampling", "one_shot", "gflownet", "ppo")
+ONLY_SAMPLERS = ("list_sampling", "price_sweep", "one_shot", "gflownet", "ppo")
 """Those of ``SAMPLERS`` that are no other method on identical devices."""
 SAMPLES = 1000
 """Schedules drawn by one of these (section 5)."""
-CANDIDATES = 100
-"""Schedules tried on a target (section 5)."""
+ON_TARGETS = "price_sweep"
+"""What "auto" is where schedules are tried on a target."""
 WITH_TEMPERATURE = ("list_sampling", "gflownet", "ppo")
 """Samplers that have a temperature."""
 
@@ -65,8 +65,9 @@ def best_on_target(
       OptionError: for another objective, an unsuitable budget, or a target's time that isn't a
         finite number >= 0.
     """
-    found, evaluations = draw(problem, name, budget)
-    tried = within_capacity(problem, found, count or CANDIDATES)
+    count = count or CANDIDATES
+    found, evaluations = draw(problem, name, budget, count)
+    tried = within_capacity(problem, found, count)
     times = [_time(target, schedule) for schedule in tried]
     best = int(np.argmin(times))
     return tried[best].replace(
@@ -77,8 +78,11 @@ def best_on_target(
     )
 
 
-def draw(problem: PlacementProblem, name: str, budget: Budget) -> tuple[Candidates, int]:
-    """A sampler's schedules, and how many evaluations they cost: one each, or a search's.
+def draw(
+    problem: PlacementProblem, name: str, budget: Budget, count: int = CANDIDATES
+) -> tuple[Candidates, int]:
+    """A sampler's schedules, of which ``count`` are to be tried on a target, and how many
+    evaluations they cost: one each, or a search's.
 
     Raises OptionError for another objective than the makespan, or what the sampler can't do.
     """
@@ -102,6 +106,7 @@ def draw(problem: PlacementProblem, name: str, budget: Budget) -> tuple[Candidat
         SampleBudget(
             samples=budget.evaluations,
             evaluations=budget.evaluations,
+            candidates=count,
             seed=budget.seed,
             policy=budget.policy,
             temperature=budget.temperature,
@@ -144,6 +149,11 @@ def as_target(graph: ComputationGraph, target: AnyTarget) -> Target:
             f"target must be a function of a schedule, a TargetModel or a file, got {target!r}"
         )
     return target
+
+
+def method_for(method: str, target: object | None) -> str:
+    """What a name stands for: with a target, "auto" and "portfolio" are ``ON_TARGETS``."""
+    return ON_TARGETS if target is not None and method in ("auto", "portfolio") else method
 
 
 def check_options(

@@ -21,7 +21,7 @@ from regal_jax.graphs import precedence
 from regal_jax.methods import evolution, flow, learned, machines
 from regal_jax.methods.base import Budget, OnProgress
 from regal_jax.policies.one_shot import OneShotConfig
-from regal_jax.search import candidates, makespan_heuristics
+from regal_jax.search import candidates, makespan_heuristics, price_sweep
 from regal_jax.search.brkga import BRKGAConfig
 from regal_jax.search.candidates import Candidates
 from regal_jax.training import checkpoints
@@ -41,21 +41,27 @@ NOISE = 0.5
 had mean speedups of 3.79, 3.78 and 3.74, and differed in 69, 80 and 81 % of their chains' edges."""
 
 
+CANDIDATES = 100
+"""Schedules tried on a target (section 5)."""
+
+
 class SampleBudget(NamedTuple):
     """What a sampler may spend, and its randomness.
 
     Attributes:
       samples: schedules, of samplers that don't search.
       evaluations: calls of the cost on a chromosome, of those that do.
+      candidates: how many of the schedules will be tried on a target.
       seed: of everything random.
       policy: file of a trained policy, or None for the shipped one.
       temperature: how much samples differ, of samplers that have one; None is their own.
       deadline: ``time.perf_counter()`` from which a search begins no new work, in seconds.
-      on_progress: of a search, see OnProgress.
+      on_progress: of a search, or where schedules aren't as many as samples; see OnProgress.
     """
 
     samples: int = 1000
     evaluations: int = 5000
+    candidates: int = CANDIDATES
     seed: int = 0
     policy: str | Path | None = None
     temperature: float | None = None
@@ -120,6 +126,23 @@ def sample_lists(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
     return candidates.from_starts(graph, start, problem.num_devices, rng)
 
 
+def sample_price_sweep(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+    """List schedules for a sweep of assumed transfer prices (``price_sweep``, ours).
+
+    As many as will be tried on the target, none equal but for the names of devices: the sweep's
+    first, then the best of ``sample_lists``, with whose samples the sweep makes up the budget.
+    """
+    samples = _samples(budget)
+    count = min(budget.candidates, samples)
+    every = price_sweep.schedules(problem.graph, problem.platform, count, budget.deadline)
+    if len(every) < samples:
+        drawn = sample_lists(problem, budget._replace(samples=samples - len(every)))
+        every += candidates.best_schedules(problem, drawn, count)
+    found = candidates.distinct(candidates.from_schedules(every), count)
+    budget.on_progress(samples, float(candidates.makespans(problem, found).min()))
+    return found
+
+
 def sample_one_shot(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
     """Rankings of one-shot priority sampling (one_shot_priority_sampling, 3.2) on identical devices
     (ours): one machine type of as many units; each op on the first device that is free.
@@ -151,6 +174,7 @@ SAMPLERS: dict[str, Sampler] = {
     "regal": sample_regal,
     "random_search": sample_chromosomes,
     "list_sampling": sample_lists,
+    "price_sweep": sample_price_sweep,
     "one_shot": sample_one_shot,
     "gflownet": sample_gflownet,
     "ppo": sample_ppo,

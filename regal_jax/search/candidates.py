@@ -132,6 +132,13 @@ def best_schedules(problem: PlacementProblem, candidates: Candidates, count: int
     return [_schedule(problem, candidates, row) for row in first.values()]
 
 
+def distinct(candidates: Candidates, count: int) -> Candidates:
+    """The first ``count`` candidates of which none are equal up to the names of the devices."""
+    _, first = np.unique(chains(candidates), axis=0, return_index=True)
+    kept = np.sort(first)[:count]
+    return Candidates(candidates.placement[kept], candidates.sequence[kept])
+
+
 def chains(candidates: Candidates) -> np.ndarray:
     """int32[N, O]: see ``previous_ops``."""
     return previous_ops(*candidates)

@@ -14,7 +14,7 @@ from regal_jax.reporting.curves import Curve
 _BINS = 40
 """Of a histogram."""
 
-_POINTS = 100
+_POINTS = 25
 """Of a curve of means, at most."""
 
 
@@ -96,7 +96,7 @@ def plot_training_speedup(
     title: str = "Average speedup of the sampled schedules",
 ) -> None:
     """Draws the average speedup of sampled schedules during training (figure 4), a colour for each
-    label, for example a loss, and a line for each of its runs: means over a hundredth of its steps.
+    label, for example a loss, and a line for each of its runs: means over a 25th of its steps.
     """
     _plot_curves(curves, path, _draw_means, y_label="average speedup of samples", title=title)
 

@@ -19,8 +19,8 @@ Ours is timed as it is used: padded to one of few sizes, with times of transfers
 leave out. What a peer lacks is left out with a message: PyTorch is in the extra ``torch``; torchgfn
 2.4.1 and gfnx 0.0.1 pin old versions of numpy (below 2, 1.26.4), but run with newer ones if they
 are installed with ``pip install --no-deps``, and beside them dill, flashbax, jax_tqdm,
-linear-attention-transformer, tensordict, torch_geometric and tqdm. Their own training isn't compared:
-both would run the networks of this file's other peers, in PyTorch or in JAX.
+linear-attention-transformer, tensordict, torch_geometric and tqdm. Their own training isn't
+compared: both would run the networks of this file's other peers, in PyTorch or in JAX.
 """
 
 import argparse

@@ -123,6 +123,16 @@ def test_candidates_on_a_target(graph_file, tmp_path, capsys):
     assert table[5] == f"wrote {output}"
 
 
+def test_without_a_method_prices_are_swept_for_a_target(graph_file, tmp_path):
+    output, model = tmp_path / "s.json", tmp_path / "slow.toml"
+    model.write_text("[transfers]\nlatency_share = 5.0\n")
+    flags = ["--objective=makespan", f"--target={model}", f"--output={output}"]
+    assert run("schedule", graph_file, *flags) == 0
+    schedule = rj.load_schedule(output)
+    assert (schedule.method, schedule.evaluations) == ("price_sweep", 1000)
+    assert schedule.target_time > 0
+
+
 def test_the_comparison_by_hand(tmp_path, capsys):
     """One op of 1024 bytes of input and 512 of output: nothing to save."""
     graph = rj.ComputationGraph.create(

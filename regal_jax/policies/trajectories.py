@@ -61,14 +61,13 @@ def sample(
     first = construction.empty(inputs.problem, num_devices)
 
     def draw(key):
-        def add(state, key):
+        def add(state, uniform):
             found = policy.logits(params, seen, inputs, state)
-            noise = jax.random.gumbel(key, found.forward.shape, found.forward.dtype)
-            op, device = _chosen(found, noise, len(state.device))
+            op, device = _chosen(found, uniform, len(state.device))
             return construction.step(inputs.problem, state, op, device), (op, device)
 
-        keys = jax.random.split(key, len(inputs.problem.duration))
-        last, (op, device) = jax.lax.scan(add, first, keys)
+        uniform = jax.random.uniform(key, inputs.problem.duration.shape)
+        last, (op, device) = jax.lax.scan(add, first, uniform)
         finish = construction.makespan(inputs.problem, last)
         return Trajectories(op, device, last.start, last.device, finish)
 
@@ -130,9 +129,14 @@ def likelihood(
     return jax.lax.map(lambda rows: of_one(params, seen, *rows), (op, device), batch_size=together)
 
 
-def _chosen(found: FlowLogits, noise: jax.Array, num_ops: int) -> tuple[jax.Array, jax.Array]:
-    """(op, device): the largest of logits and noise; op ``num_ops`` where nothing can be added."""
-    best = jnp.argmax(found.forward + noise)
-    row, device = jnp.divmod(best, found.forward.shape[1])
-    any_left = jnp.any(jnp.isfinite(found.forward))
-    return jnp.where(any_left, found.op[row], num_ops).astype(jnp.int32), device.astype(jnp.int32)
+def _chosen(found: FlowLogits, uniform: jax.Array, num_ops: int) -> tuple[jax.Array, jax.Array]:
+    """(op, device): where the cumulative probability passes a uniform number in [0, 1); op
+    ``num_ops`` where nothing can be added.
+
+    One random number a step: Gumbel noise on every action takes four times as long as all the rest
+    of a uniform policy's step.
+    """
+    passed = jnp.cumsum(jnp.exp(found.forward).ravel())
+    row, device = jnp.divmod(jnp.argmax(passed > uniform * passed[-1]), found.forward.shape[1])
+    op = jnp.where(passed[-1] > 0, found.op[row], num_ops)
+    return op.astype(jnp.int32), device.astype(jnp.int32)

@@ -16,6 +16,7 @@ from regal_jax.environments.platform import Platform
 from regal_jax.environments.problem import PlacementProblem
 from regal_jax.policies import trajectories
 from regal_jax.policies.flow_policy import flow_inputs, flow_policy
+from regal_jax.policies.flow_types import FlowLogits
 from regal_jax.search import priority_rules
 from tests.policies.flow_cases import (
     ENCODE_ONCE,
@@ -182,3 +183,28 @@ def test_states_of_a_trajectory():
         found.last[:6], [[-1, -1], [-1, 1], [0, 1], [0, 3], [2, 3], [2, 3]]
     )
     assert len(found.last) == OPS + 1
+
+
+def chosen(forward, uniform):
+    """(ops, devices) for every uniform number, of rows for the ops 5, 6, ..."""
+    op = jnp.arange(5, 5 + len(forward))
+    found = FlowLogits(op=op, forward=jnp.asarray(forward), backward=jnp.zeros(2), flow=0.0)
+    choose = functools.partial(trajectories._chosen, found, num_ops=99)
+    return np.array(jax.vmap(choose)(jnp.asarray(uniform, jnp.float32)))
+
+
+def test_uniform_numbers_choose_in_proportion_to_probabilities():
+    probability = np.array([[0.0, 0.25], [0.05, 0.0], [0.7, 0.0]])
+    with np.errstate(divide="ignore"):
+        forward = np.log(probability).astype(np.float32)
+    op, device = chosen(forward, (np.arange(2000) + 0.5) / 2000)
+    found = np.zeros_like(probability)
+    np.add.at(found, (op - 5, device), 1 / 2000)
+    np.testing.assert_allclose(found, probability, atol=1e-3)
+    extremes = chosen(forward - 3.0, [0.0, np.nextafter(np.float32(1), np.float32(0))])
+    assert extremes.tolist() == [[5, 7], [1, 0]]
+
+
+def test_without_actions_none_is_chosen():
+    op, _ = chosen(np.full((3, 2), -np.inf, np.float32), [0.0, 0.5])
+    assert op.tolist() == [99, 99]

@@ -123,13 +123,9 @@ def best_schedules(problem: PlacementProblem, candidates: Candidates, count: int
     if count < 1:
         raise OptionError(f"count must be at least 1, got {count}")
     ranking = np.argsort(makespans(problem, candidates), kind="stable")
-    previous = chains(candidates)
-    first: dict[bytes, int] = {}
-    for row in ranking.tolist():
-        if len(first) == count:
-            break
-        first.setdefault(previous[row].tobytes(), row)
-    return [_schedule(problem, candidates, row) for row in first.values()]
+    ranked = Candidates(candidates.placement[ranking], candidates.sequence[ranking])
+    best = distinct(ranked, count)
+    return [_schedule(problem, best, row) for row in range(len(best.sequence))]
 
 
 def distinct(candidates: Candidates, count: int) -> Candidates:

@@ -38,6 +38,7 @@ def main(_) -> None:
     single = flow_corpora.single_graph()
     graphs = flow_corpora.real_graphs("test") if FLAGS.unseen else [single]
     setting = "unseen graphs" if FLAGS.unseen else "one graph"
+    print_shares(graphs, spreads)  # checks the spreads, before any training
     policies = flow_study.policies(Corpus(single.name, [single], [single]), output)
     trial = flow_study.trial(policies)
 
@@ -52,7 +53,6 @@ def main(_) -> None:
         return found
 
     rows = flow_study.compare({setting: graphs}, policies, output, measure)
-    print_shares(graphs, spreads)
     summary = robust_tables.over_graphs if FLAGS.unseen else robust_tables.over_seeds
     flow_study.report(flow_study.chosen(rows, [setting]), setting, summary)
 

@@ -109,6 +109,7 @@ def test_gflownet_sizes_smoke(tmp_path):
         ("gflownet_temperature", "--regimes=cold", "regimes: 'cold' is neither T nor LOW:HIGH"),
         ("gflownet_loss", "--losses=mse", "losses: mse: not of log_partition_variance"),
         ("gflownet_sizes", "--spreads=wide", "spreads: 'wide' is no number"),
+        ("gflownet_sizes", "--spreads=9", "spread must be between 0 and 4, got 9.0"),
     ],
 )
 def test_wrong_options_are_told_in_one_line_before_training(name, flag, message, tmp_path):

@@ -13,9 +13,10 @@ import instances
 import jax
 import numpy as np
 
-from regal_jax.environments import fitness, native, native_graph
+from regal_jax.environments.placement import batch as placement_batch
+from regal_jax.environments.placement import columns, cost
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
-from regal_jax.environments.problem import PlacementProblem
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 
@@ -41,14 +42,14 @@ def main() -> None:
 def measure(graph: ComputationGraph, batch: int, flags) -> list[object]:
     num_devices = flags.num_devices
     problem = PlacementProblem(graph, num_devices, backend="jax")
-    model = fitness.cost_model("peak_memory", Platform(num_devices), problem.shape.ops, "jax")
-    costs = jax.jit(lambda graph, genes: fitness.costs(model, graph, genes))
+    model = cost.cost_model("peak_memory", Platform(num_devices), problem.shape.ops, "jax")
+    costs = jax.jit(lambda graph, genes: cost.costs(model, graph, genes))
     genes = np.random.default_rng(0).random((batch, problem.num_genes), np.float32)
     operand, on_device = problem.operand(), jax.device_put(genes)
-    kernel = native_graph.native_graph(graph)
+    kernel = columns.native_graph(graph)
 
     def compiled():
-        return native.evaluate_batch(kernel, genes, num_devices=num_devices)[0].max(axis=1)
+        return placement_batch.evaluate_batch(kernel, genes, num_devices=num_devices)[0].max(axis=1)
 
     first, found = timed(lambda: jax.block_until_ready(costs(operand, on_device)))
     difference = np.max(np.abs(np.asarray(found) / compiled() - 1))

@@ -14,7 +14,7 @@ import instances
 import numpy as np
 
 from regal_jax.datasets import layered
-from regal_jax.search import dynamic_programming
+from regal_jax.search.orders import dynamic_programming
 
 
 def main() -> None:

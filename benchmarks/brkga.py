@@ -18,10 +18,10 @@ import instances
 import jax
 import numpy as np
 
-from regal_jax.environments import native, native_graph
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.placement import batch, columns
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.search import brkga
+from regal_jax.search.evolution import brkga
 
 CONFIG = brkga.BRKGAConfig()
 
@@ -96,7 +96,7 @@ def pymoo_search(graph, problem: PlacementProblem, evaluations: int, seed: int) 
     from pymoo.core.problem import Problem
     from pymoo.optimize import minimize
 
-    kernel = native_graph.native_graph(graph)
+    kernel = columns.native_graph(graph)
 
     class Vectorised(Problem):
         def __init__(self):
@@ -104,7 +104,7 @@ def pymoo_search(graph, problem: PlacementProblem, evaluations: int, seed: int) 
 
         def _evaluate(self, x, out, *args, **kwargs):
             genes = x.astype(np.float32)
-            peak = native.evaluate_batch(kernel, genes, num_devices=2, num_threads=1)[0]
+            peak = batch.evaluate_batch(kernel, genes, num_devices=2, num_threads=1)[0]
             out["F"] = peak.max(axis=1).astype(float)
 
     algorithm = BRKGA(
@@ -119,12 +119,12 @@ def pymoo_search(graph, problem: PlacementProblem, evaluations: int, seed: int) 
 
 def fitness_seconds(graph, problem: PlacementProblem, evaluations: int) -> float:
     """Of evaluating as many random chromosomes in batches of a generation, on one core."""
-    kernel = native_graph.native_graph(graph)
+    kernel = columns.native_graph(graph)
     rng = np.random.default_rng(0)
     genes = rng.random((CONFIG.newcomers, problem.num_genes), np.float32)
     start = time.perf_counter()
     for _ in range(evaluations // CONFIG.newcomers):
-        native.evaluate_batch(kernel, genes, num_devices=2, num_threads=1)
+        batch.evaluate_batch(kernel, genes, num_devices=2, num_threads=1)
     return time.perf_counter() - start
 
 

@@ -16,9 +16,10 @@ import jax
 import numpy as np
 from timing import compiled_library, fastest, on_device
 
-from regal_jax.environments import fitness, native, native_graph
+from regal_jax.environments.placement import batch, cost
+from regal_jax.environments.placement import columns as placement_columns
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
-from regal_jax.environments.problem import PlacementProblem
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 SOURCE = Path(__file__).with_name("plain_decode.cpp")
@@ -44,17 +45,17 @@ def main() -> None:
 
 def measure(graph: ComputationGraph, library, flags) -> list[object]:
     num_devices = flags.num_devices
-    kernel = native_graph.native_graph(graph)
+    kernel = placement_columns.native_graph(graph)
     problem = PlacementProblem(graph, num_devices, backend="native")
     rng = np.random.default_rng(0)
     genes = rng.random((flags.batch, problem.num_genes), np.float32)
 
     def one_core():
-        return native.evaluate_batch(kernel, genes, num_devices=num_devices, num_threads=1)[0]
+        return batch.evaluate_batch(kernel, genes, num_devices=num_devices, num_threads=1)[0]
 
     def all_cores():
-        cores = native._num_threads()
-        return native.evaluate_batch(kernel, genes, num_devices=num_devices, num_threads=cores)[0]
+        cores = batch._num_threads()
+        return batch.evaluate_batch(kernel, genes, num_devices=num_devices, num_threads=cores)[0]
 
     peak = one_core()
     contenders: dict[str, Callable] = {"kernel": one_core, "all": all_cores}
@@ -85,8 +86,8 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
 def pure_jax(graph, genes, num_devices, peak) -> Callable:
     """The vmapped pure-JAX cost; compared within float32 rounding of sums of bytes."""
     problem = PlacementProblem(graph, num_devices, backend="jax")
-    model = fitness.cost_model("peak_memory", Platform(num_devices), problem.shape.ops, "jax")
-    costs = jax.jit(lambda graph, genes: fitness.costs(model, graph, genes))
+    model = cost.cost_model("peak_memory", Platform(num_devices), problem.shape.ops, "jax")
+    costs = jax.jit(lambda graph, genes: cost.costs(model, graph, genes))
     operand, genes = problem.operand(), jax.device_put(genes)
     np.testing.assert_allclose(costs(operand, genes), peak.max(axis=1), rtol=1e-3)
     return lambda: jax.block_until_ready(costs(operand, genes))

@@ -35,14 +35,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from regal_jax.datasets.makespan_graphs import makespan_graph
-from regal_jax.environments import construction
+from regal_jax.environments.construction import env
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
-from regal_jax.environments.problem import PlacementProblem
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.policies import flow_sampling, trajectories
-from regal_jax.policies.flow_policy import flow_inputs, flow_policy, padded_inputs
-from regal_jax.policies.flow_types import FlowConfig, FlowLogits, FlowPolicy, masked_log_softmax
-from regal_jax.search import candidates
+from regal_jax.policies.gflownet import rollout, sampling
+from regal_jax.policies.gflownet.policy import flow_inputs, flow_policy, padded_inputs
+from regal_jax.policies.gflownet.types import FlowConfig, FlowLogits, FlowPolicy, masked_log_softmax
+from regal_jax.search.placements import candidates
 from regal_jax.training import flow_rollouts, gflownet
 from regal_jax.training.gflownet import FlowTraining
 
@@ -153,7 +153,7 @@ def drawing(graph: ComputationGraph, peers, flags) -> Calls:
 
         def draw(params=params, inputs=inputs, options=options):
             key = jax.random.key(0)
-            return flow_sampling.draw(key, params, inputs, TEMPERATURE, **options)
+            return sampling.draw(key, params, inputs, TEMPERATURE, **options)
 
         drawn = draw()
         real = drawn.op < graph.num_ops
@@ -213,15 +213,13 @@ def _checked_network(graph: ComputationGraph):
     options = {"num_devices": DEVICES}
     temperature = jnp.log(TEMPERATURE)
     drawn = jax.jit(
-        lambda key: trajectories.sample(
-            policy, params, key, inputs, temperature, count=count, **options
-        )
+        lambda key: rollout.sample(policy, params, key, inputs, temperature, count=count, **options)
     )(jax.random.key(1))
     reward = (flow_rollouts.speedups(inputs, drawn.makespan) - DEVICES) / TEMPERATURE
 
     def loss(params):
         arguments = (policy, params, inputs, temperature, drawn.op, drawn.device)
-        found = trajectories.likelihood(*arguments, **options)
+        found = rollout.likelihood(*arguments, **options)
         forward, backward = found.forward.sum(1), found.backward.sum(1)
         return jnp.var(reward + backward - forward), (forward, backward)
 
@@ -270,7 +268,7 @@ def _uniformly(graph: ComputationGraph, count: int) -> Callable:
     inputs = padded_inputs(graph, Platform(DEVICES), NETWORKS["reencode"])
 
     def logits(params, seen, inputs, state) -> FlowLogits:
-        valid = construction.ready(inputs.problem, state)[:, None] & jnp.ones(DEVICES, bool)
+        valid = env.ready(inputs.problem, state)[:, None] & jnp.ones(DEVICES, bool)
         forward = masked_log_softmax(jnp.zeros(valid.shape), valid)
         return FlowLogits(jnp.arange(len(valid)), forward, jnp.zeros(DEVICES), jnp.float32(0))
 
@@ -279,7 +277,7 @@ def _uniformly(graph: ComputationGraph, count: int) -> Callable:
     @jax.jit
     def draw(key, inputs):
         options = {"num_devices": DEVICES, "count": count}
-        return trajectories.sample(policy, None, key, inputs, jnp.float32(0), **options)
+        return rollout.sample(policy, None, key, inputs, jnp.float32(0), **options)
 
     def run():
         drawn = jax.tree.map(np.asarray, draw(jax.random.key(0), inputs))

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from regal_jax.datasets import zoo
+from regal_jax.datasets.zoo import load
 from regal_jax.graphs import random_graphs
 from regal_jax.graphs.computation_graph import ComputationGraph
 
@@ -14,7 +14,7 @@ def graphs_of_sizes(data_dir: str | None, sizes: list[int]) -> list[ComputationG
 
     A synthetic graph stands in where none is within 20% of the size.
     """
-    pool = zoo.model_zoo("all" if data_dir else "test", folder=data_dir)
+    pool = load.model_zoo("all" if data_dir else "test", folder=data_dir)
     chosen = []
     for size in sizes:
         nearest = min(pool, key=lambda graph: abs(graph.num_ops - size), default=None)

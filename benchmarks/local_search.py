@@ -17,12 +17,14 @@ from collections.abc import Callable
 import instances
 import numpy as np
 
-from regal_jax.environments import native, native_graph
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.placement import batch, columns
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.search import local_search, local_search_kernel, priority_rules
-from regal_jax.search.local_search import Searcher
+from regal_jax.search.local_search import kernel
+from regal_jax.search.local_search import search as local_search_search
+from regal_jax.search.local_search.search import Searcher
+from regal_jax.search.orders import rules
 
 ENDLESS = 2**62
 
@@ -58,10 +60,10 @@ def measure(graph: ComputationGraph, objective: Objective, flags) -> list[object
 
 def full_costs(problem: PlacementProblem) -> Callable[[], object]:
     """Costs of 100 chromosomes on one core."""
-    graph = native_graph.native_graph(problem.graph)
+    graph = columns.native_graph(problem.graph)
     genes = np.random.default_rng(0).random((100, problem.num_genes), np.float32)
     timed = problem.objective == "makespan"
-    return lambda: native.evaluate_batch(
+    return lambda: batch.evaluate_batch(
         graph, genes, num_devices=problem.num_devices, with_makespan=timed, num_threads=1
     )
 
@@ -74,16 +76,16 @@ def descent(problem: PlacementProblem, flags, *, neighbours: int) -> Callable[[]
     def run():
         stop = int(searcher.tally.spent[0]) + flags.evaluations
         searcher.tally.entries[0] = 0
-        local_search_kernel.descend(*searcher, tuning, ENDLESS, stop)
+        kernel.descend(*searcher, tuning, ENDLESS, stop)
 
     return run
 
 
 def random_start(problem: PlacementProblem) -> Searcher:
     rng = np.random.default_rng(0)
-    searcher = local_search.prepare(problem.graph, problem.platform, problem.objective, rng)
+    searcher = local_search_search.prepare(problem.graph, problem.platform, problem.objective, rng)
     placement = rng.integers(problem.num_devices, size=problem.graph.num_ops)
-    local_search.put(searcher, (priority_rules.random_order(problem.graph), placement))
+    local_search_search.put(searcher, (rules.random_order(problem.graph), placement))
     searcher.best.cost[0] = 0.0  # so that nothing is recorded
     return searcher
 
@@ -93,8 +95,8 @@ def check_walk(problem: PlacementProblem) -> None:
     searcher = random_start(problem)
     instance, state, scratch, _, tally = searcher
     for _ in range(20):
-        local_search_kernel.shake(instance, state, scratch, tally, 1)
-        schedule = priority_rules.build_schedule(
+        kernel.shake(instance, state, scratch, tally, 1)
+        schedule = rules.build_schedule(
             problem.graph,
             state.order,
             state.place,

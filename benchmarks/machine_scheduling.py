@@ -20,9 +20,9 @@ import numpy as np
 from timing import compiled_library, fastest, on_device
 
 from regal_jax.datasets.layered import layered_graph
-from regal_jax.environments import machine_kernel, machine_native
-from regal_jax.environments.machine_columns import MachineColumns, machine_columns
-from regal_jax.environments.machine_problem import MachineProblem
+from regal_jax.environments.rcpsp import batch, kernel
+from regal_jax.environments.rcpsp.columns import MachineColumns, machine_columns
+from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 SOURCE = Path(__file__).with_name("plain_machine_scheduling.cpp")
@@ -81,9 +81,9 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
     both = np.concatenate([genes, windows.astype(np.float32)], axis=1)
     makespan = problem.makespans(genes)
     contenders = {
-        "kernel": _kernel(columns, genes, machine_kernel.PARALLEL),
-        "serial": _kernel(columns, genes, machine_kernel.SERIAL),
-        "lookahead": _kernel(columns, both, machine_kernel.LOOKAHEAD),
+        "kernel": _kernel(columns, genes, kernel.PARALLEL),
+        "serial": _kernel(columns, genes, kernel.SERIAL),
+        "lookahead": _kernel(columns, both, kernel.LOOKAHEAD),
         "all": lambda: problem.makespans(genes),
         "jit": on_device(jax.jit(problem.fitness).lower(genes).compile(), genes),
     }
@@ -108,10 +108,8 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
 
 
 def _kernel(columns: MachineColumns, genes: np.ndarray, generation: int) -> Callable:
-    packed = machine_native.pack(columns)
-    return lambda: machine_native.evaluate_batch(columns, packed, genes, generation, num_threads=1)[
-        0
-    ]
+    packed = batch.pack(columns)
+    return lambda: batch.evaluate_batch(columns, packed, genes, generation, num_threads=1)[0]
 
 
 def plain_scheduler(library, columns: MachineColumns, genes: np.ndarray) -> Callable:

@@ -14,9 +14,9 @@ from torch.nn import functional
 
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.relations import AFTER, BEFORE, INCOMPARABLE
-from regal_jax.policies.flow_policy import FlowInputs
-from regal_jax.policies.topoformer import SEVEN
+from regal_jax.graphs.features.relations import AFTER, BEFORE, INCOMPARABLE
+from regal_jax.policies.gflownet.policy import FlowInputs
+from regal_jax.policies.networks.topoformer import SEVEN
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,12 +10,12 @@ import collections
 from absl import flags
 from rich.console import Console
 
-from regal_jax import launch
-from regal_jax.datasets import zoo_builder
-from regal_jax.datasets.zoo_sources.recipe import MODES
+from regal_jax.datasets.zoo import build
+from regal_jax.datasets.zoo.recipes.recipe import MODES
+from regal_jax.studies import launch
 
 _OUTPUT = flags.DEFINE_string("output", "results/model_zoo", "folder to fill")
-_SOURCES = flags.DEFINE_list("sources", list(zoo_builder.SOURCES), "kinds of packages")
+_SOURCES = flags.DEFINE_list("sources", list(build.SOURCES), "kinds of packages")
 _MODES = flags.DEFINE_list("modes", list(MODES), "what to trace of each model")
 _MODELS = flags.DEFINE_string("models", "", "regular expression of model names; all if empty")
 _SECONDS = flags.DEFINE_float("seconds_per_model", 120.0, "time limit of one model, all modes")
@@ -27,12 +27,12 @@ def main(_) -> None:
     counts: collections.Counter[str] = collections.Counter()
     console = Console()
 
-    def show(outcome: zoo_builder.Outcome, done: int, total: int) -> None:
+    def show(outcome: build.Outcome, done: int, total: int) -> None:
         counts["failed" if outcome.reason else "made"] += 1
         text = outcome.reason or f"{outcome.seconds:.1f} s"
         console.print(f"{done}/{total} {outcome.name}:{outcome.mode}: {text}", soft_wrap=True)
 
-    zoo_builder.build(
+    build.build(
         _OUTPUT.value,
         _SOURCES.value,
         modes=_MODES.value,

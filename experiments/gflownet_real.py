@@ -10,10 +10,12 @@ a CSV; an interrupted run resumes, in its training, too.
 
 from absl import flags
 
-from regal_jax import flow_study, launch, study
 from regal_jax.datasets import corpora, flow_corpora
-from regal_jax.flow_study import Corpus
-from regal_jax.reporting import robust_tables
+from regal_jax.studies import launch
+from regal_jax.studies.gflownet import experiment as gflownet_experiment
+from regal_jax.studies.gflownet import tables
+from regal_jax.studies.gflownet.experiment import Corpus
+from regal_jax.studies.regal import experiment as regal_experiment
 
 FLAGS = flags.FLAGS
 MOST_OPS = 128
@@ -22,20 +24,20 @@ MOST_OPS = 128
 flags.DEFINE_boolean("train_pool", False, "Train on all graphs of the zoo that are fit for it.")
 flags.DEFINE_integer("validation_graphs", 8, "Graphs to look at during training.")
 flags.DEFINE_integer("test_graphs", 16, "Most test graphs, evenly over sizes.")
-study.define_output("results/gflownet_real")
-flow_study.define_comparison()
-flow_study.define_policies(retrain=False)
+regal_experiment.define_output("results/gflownet_real")
+gflownet_experiment.define_comparison()
+gflownet_experiment.define_policies(retrain=False)
 
 
 def main(_) -> None:
-    output = study.output_dir()
+    output = regal_experiment.output_dir()
     test = corpora.evenly_by_size(flow_corpora.real_graphs("test"), FLAGS.test_graphs)
-    policies = flow_study.policies(corpus(), output)
-    rows = flow_study.compare({"real graphs": test}, policies, output)
-    rows = flow_study.chosen(rows, ["real graphs"])
-    paper = robust_tables.PAPER_TABLE_3
-    flow_study.report(rows, "real graphs", robust_tables.over_graphs, paper)
-    flow_study.draw_training(output)
+    policies = gflownet_experiment.policies(corpus(), output)
+    rows = gflownet_experiment.compare({"real graphs": test}, policies, output)
+    rows = gflownet_experiment.chosen(rows, ["real graphs"])
+    paper = tables.PAPER_TABLE_3
+    gflownet_experiment.report(rows, "real graphs", tables.over_graphs, paper)
+    gflownet_experiment.draw_training(output)
 
 
 def corpus() -> Corpus:

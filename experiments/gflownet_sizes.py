@@ -13,14 +13,18 @@ rows of a CSV; an interrupted run resumes.
 import numpy as np
 from absl import flags
 
-from regal_jax import candidate_evaluation, flow_study, launch, study
 from regal_jax.datasets import flow_corpora
 from regal_jax.errors import OptionError
-from regal_jax.flow_study import Corpus
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.reporting import robust_tables, tables
-from regal_jax.search import candidates
-from regal_jax.search.candidates import Candidates
+from regal_jax.reporting import tables
+from regal_jax.search.placements import candidates
+from regal_jax.search.placements.candidates import Candidates
+from regal_jax.studies import launch
+from regal_jax.studies.comparison import candidates as comparison_candidates
+from regal_jax.studies.gflownet import experiment as gflownet_experiment
+from regal_jax.studies.gflownet import tables as gflownet_tables
+from regal_jax.studies.gflownet.experiment import Corpus
+from regal_jax.studies.regal import experiment as regal_experiment
 
 FLAGS = flags.FLAGS
 LARGEST = 5
@@ -28,33 +32,33 @@ LARGEST = 5
 
 flags.DEFINE_list("spreads", ["0", "1", "2", "3"], "Standard deviations of the sizes' logarithm.")
 flags.DEFINE_boolean("unseen", False, "Take the test graphs of table 3.")
-study.define_output("results/gflownet_sizes")
-flow_study.define_comparison(targets=["experiments/targets/bandwidth.toml"])
-flow_study.define_policies(retrain=False)
+regal_experiment.define_output("results/gflownet_sizes")
+gflownet_experiment.define_comparison(targets=["experiments/targets/bandwidth.toml"])
+gflownet_experiment.define_policies(retrain=False)
 
 
 def main(_) -> None:
-    output, spreads = study.output_dir(), [_number(spread) for spread in FLAGS.spreads]
+    output, spreads = regal_experiment.output_dir(), [_number(spread) for spread in FLAGS.spreads]
     single = flow_corpora.single_graph()
     graphs = flow_corpora.real_graphs("test") if FLAGS.unseen else [single]
     setting = "unseen graphs" if FLAGS.unseen else "one graph"
     print_shares(graphs, spreads)  # checks the spreads, before any training
-    policies = flow_study.policies(Corpus(single.name, [single], [single]), output)
-    trial = flow_study.trial(policies)
+    policies = gflownet_experiment.policies(Corpus(single.name, [single], [single]), output)
+    trial = gflownet_experiment.trial(policies)
 
     def measure(graph: ComputationGraph, sampled: Candidates, seed: int) -> dict[str, float]:
-        problem = candidate_evaluation.proxy(graph, trial.num_devices)
+        problem = comparison_candidates.proxy(graph, trial.num_devices)
         best = candidates.best_schedules(problem, sampled, trial.candidates)
         found = {}
         for spread in spreads:
             other = flow_corpora.with_sizes(graph, spread, seed)
-            speedups = candidate_evaluation.on_targets(other, best, trial.targets)
+            speedups = comparison_candidates.on_targets(other, best, trial.targets)
             found |= {f"{name} {spread:g}": value for name, value in speedups.items()}
         return found
 
-    rows = flow_study.compare({setting: graphs}, policies, output, measure)
-    summary = robust_tables.over_graphs if FLAGS.unseen else robust_tables.over_seeds
-    flow_study.report(flow_study.chosen(rows, [setting]), setting, summary)
+    rows = gflownet_experiment.compare({setting: graphs}, policies, output, measure)
+    summary = gflownet_tables.over_graphs if FLAGS.unseen else gflownet_tables.over_seeds
+    gflownet_experiment.report(gflownet_experiment.chosen(rows, [setting]), setting, summary)
 
 
 def print_shares(graphs: list[ComputationGraph], spreads: list[float]) -> None:

@@ -13,10 +13,14 @@ from pathlib import Path
 
 from absl import flags
 
-from regal_jax import candidate_evaluation, flow_study, launch, study
 from regal_jax.datasets.makespan_graphs import makespan_graph, makespan_graphs
-from regal_jax.flow_study import Corpus
-from regal_jax.reporting import figures, results, robust_plots, tables
+from regal_jax.reporting import figures, results, tables
+from regal_jax.studies import launch
+from regal_jax.studies.comparison import candidates
+from regal_jax.studies.gflownet import experiment as gflownet_experiment
+from regal_jax.studies.gflownet import plots
+from regal_jax.studies.gflownet.experiment import Corpus
+from regal_jax.studies.regal import experiment as regal_experiment
 
 FLAGS = flags.FLAGS
 
@@ -28,24 +32,29 @@ flags.DEFINE_integer("train_graphs", 1000, "Training graphs.")
 flags.DEFINE_integer("test_graphs", 50, "Unseen graphs of figure 5, in turns of five families.")
 flags.DEFINE_integer("graph_ops", 50, "Ops of each of these graphs.")
 flags.DEFINE_integer("small_graph_ops", 25, "Ops of the Erdos-Renyi graph of figure 3.")
-study.define_output("results/gflownet_temperature")
-flow_study.define_seeds()
-flow_study.define_training()
+regal_experiment.define_output("results/gflownet_temperature")
+gflownet_experiment.define_seeds()
+gflownet_experiment.define_training()
 
 
 def main(_) -> None:
-    output, regimes = study.output_dir(), {r: flow_study.regime(r) for r in FLAGS.regimes}
+    output, regimes = (
+        regal_experiment.output_dir(),
+        {r: gflownet_experiment.regime(r) for r in FLAGS.regimes},
+    )
     counts = (("train", FLAGS.train_graphs), ("test", FLAGS.test_graphs))
     train, test = (list(makespan_graphs(*split, FLAGS.graph_ops)) for split in counts)
-    files = flow_study.train_variants(Corpus("random graphs", train, test), output, regimes)
+    files = gflownet_experiment.train_variants(
+        Corpus("random graphs", train, test), output, regimes
+    )
     if files:
-        rows = flow_study.report_variants(files, "training temperatures", output)
+        rows = gflownet_experiment.report_variants(files, "training temperatures", output)
         last = FLAGS.regimes[-1]
-        flow_study.print_pairs(rows, "training temperatures", last, ["validation_top_1"])
-        found = flow_study.curves(files, "validation_top_1")
-        figures.drawn(robust_plots.plot_generalisation, found, output / "figure_5.png")
+        gflownet_experiment.print_pairs(rows, "training temperatures", last, ["validation_top_1"])
+        found = gflownet_experiment.curves(files, "validation_top_1")
+        figures.drawn(plots.plot_generalisation, found, output / "figure_5.png")
     if FLAGS.policy is not None:
-        draw_temperatures(flow_study.given_policy(FLAGS.policy), output)
+        draw_temperatures(gflownet_experiment.given_policy(FLAGS.policy), output)
     elif files:
         draw_temperatures(files[FLAGS.regimes[-1]][0], output)
 
@@ -53,10 +62,10 @@ def main(_) -> None:
 def draw_temperatures(policy: Path | None, output: Path) -> None:
     """Figure 3, its numbers as rows, and their means."""
     graph = makespan_graph("erdos_renyi", 0, FLAGS.small_graph_ops)
-    found = flow_study.sampled(graph, policy, FLAGS.temperatures, FLAGS.samples)
+    found = gflownet_experiment.sampled(graph, policy, FLAGS.temperatures, FLAGS.samples)
     rows, table, by_temperature = [], [], {}
     for name, some in found.items():
-        speedups = candidate_evaluation.speedups(graph, some, FLAGS.num_devices)
+        speedups = candidates.speedups(graph, some, FLAGS.num_devices)
         common = {"graph": graph.name, "method": name, "metric": "speedup"}
         rows += [common | {"seed": i, "value": value} for i, value in enumerate(speedups.tolist())]
         numbers = {"mean": speedups.mean(), "deviation": speedups.std(), "best": speedups.max()}
@@ -65,9 +74,7 @@ def draw_temperatures(policy: Path | None, output: Path) -> None:
     results.write_results(output / "samples.csv", rows)
     print(f"{graph.name}: speedups of {FLAGS.samples} schedules at each temperature")
     print(tables.text_table(table))
-    figures.drawn(
-        robust_plots.plot_speedups_by_temperature, by_temperature, output / "figure_3.png"
-    )
+    figures.drawn(plots.plot_speedups_by_temperature, by_temperature, output / "figure_3.png")
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ from pathlib import Path
 from absl import flags
 
 import regal_jax as rj
-from regal_jax import launch
 from regal_jax.errors import OptionError
 from regal_jax.graphs import files
-from regal_jax.reporting import zoo_card, zoo_page
+from regal_jax.studies import launch
+from regal_jax.studies.zoo import card as zoo_card
+from regal_jax.studies.zoo import page
 
 _CARD = flags.DEFINE_string("card", None, "CSV with a row a graph; by default the package's.")
 _OUTPUT = flags.DEFINE_string("output", "model_zoo.html", "HTML file to write.")
@@ -28,7 +29,7 @@ _NOTES = flags.DEFINE_string(
 
 
 def main(_) -> None:
-    shipped = Path(rj.__file__).parent / "datasets" / "model_zoo.csv"
+    shipped = Path(rj.__file__).parent / "datasets" / "zoo" / "model_zoo.csv"
     card = Path(_CARD.value or shipped)
     if not card.is_file():
         raise OptionError(f"{card}: no such file; name a card with --card=FILE.csv")
@@ -36,7 +37,7 @@ def main(_) -> None:
     rows = zoo_card.read_card(card)
     if not rows:
         raise OptionError(f"{card}: holds no graphs; make the card anew or name another by --card")
-    zoo_page.write_page(rows, _OUTPUT.value, title=_TITLE.value, notes=_NOTES.value)
+    page.write_page(rows, _OUTPUT.value, title=_TITLE.value, notes=_NOTES.value)
     print(f"wrote {_OUTPUT.value}: {len(rows)} graphs")
 
 

@@ -10,8 +10,10 @@ change each. Results are rows of a CSV; an interrupted run resumes, in its train
 
 from absl import flags
 
-from regal_jax import launch, one_shot_study, study
 from regal_jax.errors import OptionError
+from regal_jax.studies import launch
+from regal_jax.studies.one_shot import experiment as one_shot_experiment
+from regal_jax.studies.regal import experiment as regal_experiment
 
 FLAGS = flags.FLAGS
 GREEDY_BASELINE = {"training": {"baseline": "greedy_rollout"}}
@@ -27,27 +29,27 @@ VARIANTS = {
 }
 
 flags.DEFINE_list("variants", list(VARIANTS), "Rows of the table.")
-study.define_output("results/one_shot_ablation")
-one_shot_study.define_settings(["job_shop 25x10"])
-one_shot_study.define_sizes()
-one_shot_study.define_comparison(methods=["critical_path", "mopnr", "spt"])
-one_shot_study.define_training()
+regal_experiment.define_output("results/one_shot_ablation")
+one_shot_experiment.define_settings(["job_shop 25x10"])
+one_shot_experiment.define_sizes()
+one_shot_experiment.define_comparison(methods=["critical_path", "mopnr", "spt"])
+one_shot_experiment.define_training()
 
 
 def main(_) -> None:
     if unknown := {*FLAGS.variants} - {*VARIANTS}:
         raise OptionError(f"variants: {', '.join(sorted(unknown))}: not of {', '.join(VARIANTS)}")
-    output, graphs = study.output_dir(), one_shot_study.test_graphs(FLAGS.settings)
+    output, graphs = regal_experiment.output_dir(), one_shot_experiment.test_graphs(FLAGS.settings)
     runs = {}
-    for setting, corpus in one_shot_study.corpora(FLAGS.settings).items():
-        runs[setting] = one_shot_study.runs(None)
+    for setting, corpus in one_shot_experiment.corpora(FLAGS.settings).items():
+        runs[setting] = one_shot_experiment.runs(None)
         for name in FLAGS.variants:
             folder = output / f"training_{corpus.name}_{name}".replace(" ", "_")
-            policy = one_shot_study.train(corpus, folder, **VARIANTS[name])
-            runs[setting] += one_shot_study.learned(name, policy)
-    rows = one_shot_study.compare(graphs, runs, output)
-    lines = one_shot_study.report(rows, graphs, runs)
-    one_shot_study.draw(lines, graphs, runs, output)
+            policy = one_shot_experiment.train(corpus, folder, **VARIANTS[name])
+            runs[setting] += one_shot_experiment.learned(name, policy)
+    rows = one_shot_experiment.compare(graphs, runs, output)
+    lines = one_shot_experiment.report(rows, graphs, runs)
+    one_shot_experiment.draw(lines, graphs, runs, output)
 
 
 if __name__ == "__main__":

@@ -12,25 +12,27 @@ training, too.
 
 from absl import flags
 
-from regal_jax import launch, one_shot_study, study
 from regal_jax.datasets import job_shop
 from regal_jax.datasets.task_graphs import Bounds
+from regal_jax.studies import launch
+from regal_jax.studies.one_shot import experiment as one_shot_experiment
+from regal_jax.studies.regal import experiment as regal_experiment
 
 FLAGS = flags.FLAGS
 SIZES = ("25x10", "25x20", "25x30", "50x10", "50x20", "50x30")
 
 flags.DEFINE_boolean("classic", False, "Test on the literature's job shops.")
 flags.DEFINE_list("families", ["ft", "la", "abz", "orb", "yn", "swv", "ta", "dmu"], "Of them.")
-study.define_output("results/one_shot_jssp")
-one_shot_study.define_settings([f"job_shop {size}" for size in SIZES])
-one_shot_study.define_sizes()
-one_shot_study.define_comparison()
-one_shot_study.define_policy()
-one_shot_study.define_training()
+regal_experiment.define_output("results/one_shot_jssp")
+one_shot_experiment.define_settings([f"job_shop {size}" for size in SIZES])
+one_shot_experiment.define_sizes()
+one_shot_experiment.define_comparison()
+one_shot_experiment.define_policy()
+one_shot_experiment.define_training()
 
 
 def main(_) -> None:
-    output, bounds, best_known = study.output_dir(), {}, None
+    output, bounds, best_known = regal_experiment.output_dir(), {}, None
     if FLAGS.classic:
         known = job_shop.classic_bounds()
         bounds = {name: Bounds(b["lower_bound"], b["upper_bound"]) for name, b in known.items()}
@@ -39,16 +41,16 @@ def main(_) -> None:
             f"classic {family}": job_shop.classic_job_shops(family)[: FLAGS.test_graphs]
             for family in FLAGS.families
         }
-        fresh = one_shot_study.fresh_corpus(FLAGS.train_settings or FLAGS.settings)
+        fresh = one_shot_experiment.fresh_corpus(FLAGS.train_settings or FLAGS.settings)
         corpora = dict.fromkeys(graphs, fresh)
     else:
-        graphs = one_shot_study.test_graphs(FLAGS.settings)
-        corpora = one_shot_study.corpora(FLAGS.settings)
-    policies = one_shot_study.policies(corpora, output)
-    runs = {setting: one_shot_study.runs(policies.get(setting)) for setting in graphs}
-    rows = one_shot_study.compare(graphs, runs, output, bounds)
-    lines = one_shot_study.report(rows, graphs, runs, best_known=best_known)
-    one_shot_study.draw(lines, graphs, runs, output, best_known=best_known)
+        graphs = one_shot_experiment.test_graphs(FLAGS.settings)
+        corpora = one_shot_experiment.corpora(FLAGS.settings)
+    policies = one_shot_experiment.policies(corpora, output)
+    runs = {setting: one_shot_experiment.runs(policies.get(setting)) for setting in graphs}
+    rows = one_shot_experiment.compare(graphs, runs, output, bounds)
+    lines = one_shot_experiment.report(rows, graphs, runs, best_known=best_known)
+    one_shot_experiment.draw(lines, graphs, runs, output, best_known=best_known)
 
 
 if __name__ == "__main__":

@@ -10,36 +10,38 @@ an interrupted run resumes, in its training, too.
 
 from absl import flags
 
-from regal_jax import launch, one_shot_study, study
-from regal_jax.one_shot_study import LEARNED
+from regal_jax.studies import launch
+from regal_jax.studies.one_shot import experiment as one_shot_experiment
+from regal_jax.studies.one_shot.experiment import LEARNED
+from regal_jax.studies.regal import experiment as regal_experiment
 
 FLAGS = flags.FLAGS
 
-study.define_output("results/one_shot_search")
-one_shot_study.define_settings(["job_shop 25x10"])
-one_shot_study.define_sizes()
-one_shot_study.define_comparison(methods=[LEARNED, "critical_path"])
-one_shot_study.define_genetic()
-one_shot_study.define_policy()
-one_shot_study.define_training()
+regal_experiment.define_output("results/one_shot_search")
+one_shot_experiment.define_settings(["job_shop 25x10"])
+one_shot_experiment.define_sizes()
+one_shot_experiment.define_comparison(methods=[LEARNED, "critical_path"])
+one_shot_experiment.define_genetic()
+one_shot_experiment.define_policy()
+one_shot_experiment.define_training()
 
 
 def main(_) -> None:
-    output = study.output_dir()
-    graphs = one_shot_study.test_graphs(FLAGS.settings)
-    policies = one_shot_study.policies(one_shot_study.corpora(FLAGS.settings), output)
+    output = regal_experiment.output_dir()
+    graphs = one_shot_experiment.test_graphs(FLAGS.settings)
+    policies = one_shot_experiment.policies(one_shot_experiment.corpora(FLAGS.settings), output)
     runs = {}
     for setting in graphs:
-        runs[setting] = one_shot_study.runs(policies.get(setting))
+        runs[setting] = one_shot_experiment.runs(policies.get(setting))
         if setting in policies:
             begun = {"policy": policies[setting], "decoding": "brkga"}
-            runs[setting].append(one_shot_study.genetic(f"{LEARNED} brkga", LEARNED, begun))
+            runs[setting].append(one_shot_experiment.genetic(f"{LEARNED} brkga", LEARNED, begun))
         runs[setting] += [
-            one_shot_study.genetic(method, method, {}) for method in ("brkga", "justification")
+            one_shot_experiment.genetic(method, method, {}) for method in ("brkga", "justification")
         ]
-    rows = one_shot_study.compare(graphs, runs, output)
-    lines = one_shot_study.report(rows, graphs, runs)
-    one_shot_study.draw(lines, graphs, runs, output)
+    rows = one_shot_experiment.compare(graphs, runs, output)
+    lines = one_shot_experiment.report(rows, graphs, runs)
+    one_shot_experiment.draw(lines, graphs, runs, output)
 
 
 if __name__ == "__main__":

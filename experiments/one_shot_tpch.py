@@ -12,31 +12,33 @@ interrupted run resumes, in its training, too.
 
 from absl import flags
 
-from regal_jax import launch, one_shot_study, study
-from regal_jax.reporting.machine_tables import PUBLISHED_TPCH
+from regal_jax.studies import launch
+from regal_jax.studies.one_shot import experiment as one_shot_experiment
+from regal_jax.studies.one_shot.tables import PUBLISHED_TPCH
+from regal_jax.studies.regal import experiment as regal_experiment
 
 FLAGS = flags.FLAGS
 NOTE = """published: PPO-BiHyb's, who count used capacity in floating-point shares, by whose
 rounding ops that fit exactly may not fit; ours are exact integers (and ties go to the lower op
 index, not the higher), so that rules differ, too"""
 
-study.define_output("results/one_shot_tpch")
-one_shot_study.define_settings(["tpch 50", "tpch 100", "tpch 150"])
-one_shot_study.define_sizes()
-one_shot_study.define_comparison(methods=[*one_shot_study.METHODS, "tetris"])
-one_shot_study.define_policy()
-one_shot_study.define_training()
+regal_experiment.define_output("results/one_shot_tpch")
+one_shot_experiment.define_settings(["tpch 50", "tpch 100", "tpch 150"])
+one_shot_experiment.define_sizes()
+one_shot_experiment.define_comparison(methods=[*one_shot_experiment.METHODS, "tetris"])
+one_shot_experiment.define_policy()
+one_shot_experiment.define_training()
 
 
 def main(_) -> None:
-    output = study.output_dir()
-    graphs = one_shot_study.test_graphs(FLAGS.settings)
-    policies = one_shot_study.policies(one_shot_study.corpora(FLAGS.settings), output)
-    runs = {setting: one_shot_study.runs(policies.get(setting)) for setting in graphs}
-    rows = one_shot_study.compare(graphs, runs, output)
-    lines = one_shot_study.report(rows, graphs, runs, published=PUBLISHED_TPCH)
+    output = regal_experiment.output_dir()
+    graphs = one_shot_experiment.test_graphs(FLAGS.settings)
+    policies = one_shot_experiment.policies(one_shot_experiment.corpora(FLAGS.settings), output)
+    runs = {setting: one_shot_experiment.runs(policies.get(setting)) for setting in graphs}
+    rows = one_shot_experiment.compare(graphs, runs, output)
+    lines = one_shot_experiment.report(rows, graphs, runs, published=PUBLISHED_TPCH)
     print(NOTE)
-    one_shot_study.draw(lines, graphs, runs, output)
+    one_shot_experiment.draw(lines, graphs, runs, output)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,11 @@ from typing import Any
 from absl import flags
 from rich.console import Console
 
-from regal_jax import compilation_cache, headroom, launch
-from regal_jax.datasets import zoo, zoo_pack
+from regal_jax import compilation_cache
+from regal_jax.datasets.zoo import load, pack
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.reporting import zoo_card
+from regal_jax.studies import launch
+from regal_jax.studies.zoo import card, headroom
 
 _FOLDER = flags.DEFINE_string("folder", "results/model_zoo", "what build_model_zoo.py filled")
 _OUTPUT = flags.DEFINE_string("output", "results/model_zoo_packed", "for the shards and the card")
@@ -34,15 +35,15 @@ _SAVE_EVERY = 20
 def main(_) -> None:
     console, output = Console(), Path(_OUTPUT.value)
     output.mkdir(parents=True, exist_ok=True)
-    graphs = zoo_pack.distinct(zoo.model_zoo(folder=_FOLDER.value))
-    for path in zoo_pack.save(graphs, output):
+    graphs = pack.distinct(load.model_zoo(folder=_FOLDER.value))
+    for path in pack.save(graphs, output):
         console.print(f"wrote {path}: {path.stat().st_size / 2**20:.1f} MiB")
     path = output / "model_zoo.csv"
     known = _columns_of(path)
     rows = {
         graph.fingerprint[:16]: headroom.structure(graph, split)
         | known.get(graph.fingerprint[:16], {})
-        for graph, split in zip(graphs, zoo.splits(graphs), strict=True)
+        for graph, split in zip(graphs, load.splits(graphs), strict=True)
     }
     missing = [graph for graph in graphs if graph.fingerprint[:16] not in known]
     done = {key: row for key, row in rows.items() if key in known}
@@ -51,8 +52,8 @@ def main(_) -> None:
         done[key] = rows[key] | columns
         console.print(f"{number}/{len(missing)} {graph.name}", soft_wrap=True)
         if number % _SAVE_EVERY == 0:
-            zoo_card.write_card(done.values(), path)
-    zoo_card.write_card(done.values(), path)
+            card.write_card(done.values(), path)
+    card.write_card(done.values(), path)
     console.print(f"{len(done)} graphs, described in {path}")
 
 
@@ -60,10 +61,10 @@ def _columns_of(path: Path) -> dict[str, dict[str, Any]]:
     """What was measured before, by fingerprint; nothing without a card."""
     if not path.exists():
         return {}
-    measured = [f"{measure}_{x}" for x in headroom.SETTINGS for measure in zoo_card.MEASURES]
+    measured = [f"{measure}_{x}" for x in headroom.SETTINGS for measure in card.MEASURES]
     return {
         row["fingerprint"]: {column: row[column] for column in measured}
-        for row in zoo_card.read_card(path)
+        for row in card.read_card(path)
     }
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from absl import flags
 
 import regal_jax as rj
-from regal_jax import launch, methods
+from regal_jax import methods
 from regal_jax.datasets import example_models
 from regal_jax.errors import MissingDependencyError
 from regal_jax.reporting import plots, progress, tables, traces
+from regal_jax.studies import launch
 
 _MODEL = flags.DEFINE_enum("model", "transformer", sorted(example_models.MODELS), "Which model.")
 _MICROBATCHES = flags.DEFINE_integer("microbatches", 4, "Microbatches of a training step.")

@@ -10,27 +10,29 @@ from pathlib import Path
 
 from absl import flags
 
-from regal_jax import action_study, launch, study, training_sweep
-from regal_jax import flags as config_flags
 from regal_jax.datasets import corpora
 from regal_jax.methods import learned
-from regal_jax.policies.regal import RegalConfig
-from regal_jax.reporting import ablation_tables, progress
+from regal_jax.policies.regal.policy import RegalConfig
+from regal_jax.reporting import progress
+from regal_jax.studies import flags as config_flags
+from regal_jax.studies import launch
+from regal_jax.studies.one_shot import ablation_tables
+from regal_jax.studies.regal import actions, experiment, training_sweep
 from regal_jax.training.regal import TrainingConfig
 
-_SUBSETS = flags.DEFINE_list("subsets", list(action_study.SUBSETS), "Rows of table 3.")
+_SUBSETS = flags.DEFINE_list("subsets", list(actions.SUBSETS), "Rows of table 3.")
 _XLA_GRAPHS = flags.DEFINE_integer("xla_graphs", 10_000, "Most XLA graphs.")
-study.define_output("results/regal_actions")
-study.define_graphs(microbatches=(1,))
-study.define_searches(methods=["brkga", "regal"], seeds=1)
-study.define_training()
+experiment.define_output("results/regal_actions")
+experiment.define_graphs(microbatches=(1,))
+experiment.define_searches(methods=["brkga", "regal"], seeds=1)
+experiment.define_training()
 
 OBJECTIVE = "peak_memory"
 FIGURE_7 = "placement+scheduling"
 
 
 def main(_) -> None:
-    output, test, given = study.output_dir(), study.test_graphs(), flags.FLAGS.policy
+    output, test, given = experiment.output_dir(), experiment.test_graphs(), flags.FLAGS.policy
     if given is None:
         policies = train(output)
         print(table_3(test, policies, output))
@@ -40,7 +42,7 @@ def main(_) -> None:
     if policy is not None:
         graphs = next(iter(test.values()))
         with progress.bar("actions", len(graphs)) as update:
-            print(action_study.figure_7(graphs, policy, output, OBJECTIVE, on_progress=update))
+            print(actions.figure_7(graphs, policy, output, OBJECTIVE, on_progress=update))
 
 
 def train(output: Path) -> dict[str, Path]:
@@ -48,7 +50,7 @@ def train(output: Path) -> dict[str, Path]:
     regal = config_flags.read(RegalConfig, flags.FLAGS)
     config = config_flags.read(TrainingConfig, flags.FLAGS)
     runs = [
-        training_sweep.TrainingRun(name, action_study.with_actions(regal, name), config)
+        training_sweep.TrainingRun(name, actions.with_actions(regal, name), config)
         for name in _SUBSETS.value
     ]
     training_sweep.train_all(
@@ -72,12 +74,12 @@ def table_3(test, policies, output: Path) -> str:
     """Each policy against BRKGA of the same budget."""
     values = flags.FLAGS
     xla = corpora.xla_graphs(values.dataset, max_ops=values.test_ops, max_graphs=_XLA_GRAPHS.value)
-    sets = action_study.graph_sets(corpus().validation, test, xla)
+    sets = actions.graph_sets(corpus().validation, test, xla)
     options = {"objective": OBJECTIVE, "num_devices": values.num_devices}
     rows = []
-    for run, policy in action_study.runs(policies, values.test_evaluations):
-        rows = study.compare(sets, [run], output, policies={"regal": policy}, **options)
-    found = action_study.improvements(rows, list(sets), list(policies))
+    for run, policy in actions.runs(policies, values.test_evaluations):
+        rows = experiment.compare(sets, [run], output, policies={"regal": policy}, **options)
+    found = actions.improvements(rows, list(sets), list(policies))
     counts = ", ".join(f"{name} {len(graphs)}" for name, graphs in sets.items())
     title = f"improvement over brkga {values.test_evaluations}, mean and 95% interval"
     return f"{title}; graphs: {counts}\n{ablation_tables.table_3(found)}"

@@ -7,28 +7,29 @@ The last setting is of XLA's own graphs, which are larger than those that polici
 
 from absl import flags
 
-from regal_jax import evaluation_limits, launch, study
 from regal_jax.datasets import corpora
 from regal_jax.errors import MissingDependencyError
 from regal_jax.reporting import tables
+from regal_jax.studies import launch
+from regal_jax.studies.regal import evaluation_limits, experiment
 
 _LONG_EVALUATIONS = flags.DEFINE_integer("long_evaluations", 50_000, "Budget of each search.")
 _XLA_GRAPHS = flags.DEFINE_integer("xla_graphs", 32, "Most XLA graphs; the paper has 32.")
 flags.DEFINE_enum("objective", "peak_memory", ["peak_memory", "makespan"], "What to minimise.")
-study.define_output("results/regal_evaluations")
-study.define_graphs()
-study.define_searches(methods=["brkga", "regal"])
-study.define_training()
+experiment.define_output("results/regal_evaluations")
+experiment.define_graphs()
+experiment.define_searches(methods=["brkga", "regal"])
+experiment.define_training()
 
 
 def main(_) -> None:
-    values, output = flags.FLAGS, study.output_dir()
-    policy = study.policy(values.objective, output)
-    graphs = study.test_graphs()
+    values, output = flags.FLAGS, experiment.output_dir()
+    policy = experiment.policy(values.objective, output)
+    graphs = experiment.test_graphs()
     graphs["XLA"] = corpora.xla_graphs(
         values.dataset, max_ops=values.test_ops, max_graphs=_XLA_GRAPHS.value
     )
-    rows = study.compare(
+    rows = experiment.compare(
         graphs,
         evaluation_limits.long_runs(values.methods, _LONG_EVALUATIONS.value),
         output,

@@ -10,9 +10,10 @@ from collections import defaultdict
 
 from absl import flags
 
-from regal_jax import launch, pipeline_study, study
 from regal_jax.errors import OptionError
 from regal_jax.reporting import results, tables
+from regal_jax.studies import launch
+from regal_jax.studies.regal import experiment, pipelines
 
 _STAGES = flags.DEFINE_list("stages", ["2", "4"], "Numbers of stages, and of devices.")
 _MICROBATCHES = flags.DEFINE_list("microbatches", ["4", "8"], "Numbers of microbatches.")
@@ -22,16 +23,16 @@ _METHODS = flags.DEFINE_list(
 )
 _EVALUATIONS = flags.DEFINE_integer("evaluations", 5000, "Budget of each search.")
 _SEEDS = flags.DEFINE_integer("seeds", 1, "Seeds of each search.")
-study.define_output("results/regal_pipelines")
+experiment.define_output("results/regal_pipelines")
 
 
 def main(_) -> None:
-    path = study.output_dir() / "results.csv"
+    path = experiment.output_dir() / "results.csv"
     verdicts: dict[str, list[str]] = defaultdict(list)
     known_rows = results.read_results(path, missing_ok=True)
     for stages in map(int, _STAGES.value):
         for microbatches in map(int, _MICROBATCHES.value):
-            known = pipeline_study.published(stages, microbatches)
+            known = pipelines.published(stages, microbatches)
             lines = [
                 {"schedule": name, "makespan": f"{each.makespan:g}", "peak": each.peak_memory}
                 for name, each in known.items()
@@ -41,8 +42,8 @@ def main(_) -> None:
             print(f"\n{stages} stages, {microbatches} microbatches")
             print(tables.text_table(lines, ["schedule", "makespan", "peak", "cap", "verdict"]))
     print()
-    for name in pipeline_study.PUBLISHED:
-        print(pipeline_study.answer(_METHODS.value, verdicts, name))
+    for name in pipelines.PUBLISHED:
+        print(pipelines.answer(_METHODS.value, verdicts, name))
 
 
 def _attempts(stages, microbatches, cap, known, path, known_rows, verdicts) -> list[dict]:
@@ -58,7 +59,7 @@ def _attempts(stages, microbatches, cap, known, path, known_rows, verdicts) -> l
         for seed in range(_SEEDS.value):
             if (method, seed, "peak") not in found:
                 try:
-                    schedule = pipeline_study.attempt(
+                    schedule = pipelines.attempt(
                         stages,
                         microbatches,
                         capacity,
@@ -75,7 +76,7 @@ def _attempts(stages, microbatches, cap, known, path, known_rows, verdicts) -> l
                 results.append_results(path, new)
                 found |= {(method, seed, key): float(value) for key, value in values.items()}
             makespan, peak = found[method, seed, "makespan"], int(found[method, seed, "peak"])
-            words = pipeline_study.verdict(makespan, peak, known, capacity)
+            words = pipelines.verdict(makespan, peak, known, capacity)
             verdicts[method].append(words)
             line = {"schedule": method, "makespan": f"{makespan:g}", "peak": peak}
             lines.append(line | {"cap": cap, "verdict": words})

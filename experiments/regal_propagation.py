@@ -9,11 +9,13 @@ interrupted sweep resumes, an interrupted run, too.
 
 from absl import flags
 
-from regal_jax import flags as config_flags
-from regal_jax import launch, study, training_sweep
 from regal_jax.errors import MissingDependencyError
-from regal_jax.policies.regal import RegalConfig
-from regal_jax.reporting import ablation_plots, ablation_tables, progress
+from regal_jax.policies.regal.policy import RegalConfig
+from regal_jax.reporting import progress
+from regal_jax.studies import flags as config_flags
+from regal_jax.studies import launch
+from regal_jax.studies.one_shot import ablation_plots, ablation_tables
+from regal_jax.studies.regal import experiment, training_sweep
 from regal_jax.training.regal import TrainingConfig
 
 _ROUNDS = flags.DEFINE_list("sweep_rounds", ["0", "2", "4", "8", "16", "32"], "T.")
@@ -25,13 +27,13 @@ _TRAIN_GRAPHS = flags.DEFINE_integer("train_graphs", 10_000, "Most real ones, be
 _TRAIN_OPS = flags.DEFINE_integer("train_ops", 300, "Largest training graph, in ops.")
 _VALIDATION_GRAPHS = flags.DEFINE_integer("validation_graphs", 40, "Most validation graphs.")
 _VALIDATE_EVERY = flags.DEFINE_integer("validate_every", 500, "Steps between validations.")
-study.define_output("results/regal_propagation")
+experiment.define_output("results/regal_propagation")
 config_flags.define(RegalConfig)
 config_flags.define(TrainingConfig)
 
 
 def main(_) -> None:
-    output = study.output_dir()
+    output = experiment.output_dir()
     runs = training_sweep.propagation_runs(
         [int(rounds) for rounds in _ROUNDS.value],
         [float(weight) for weight in _WEIGHTS.value],

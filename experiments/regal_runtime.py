@@ -8,30 +8,32 @@ recipe) or a folder of graph files. Results are rows of a CSV; an interrupted ru
 
 from absl import flags
 
-from regal_jax import launch, study
-from regal_jax.reporting import paper_tables
+from regal_jax.studies import launch
+from regal_jax.studies.regal import experiment, tables
 
-study.define_output("results/regal_runtime")
-study.define_graphs()
-study.define_searches(methods=["brkga", "regal", "random_search", "partition_dfs", "etf", "heft"])
-study.define_training()
+experiment.define_output("results/regal_runtime")
+experiment.define_graphs()
+experiment.define_searches(
+    methods=["brkga", "regal", "random_search", "partition_dfs", "etf", "heft"]
+)
+experiment.define_training()
 
 OBJECTIVE = "makespan"
 
 
 def main(_) -> None:
-    output = study.output_dir()
-    policy = study.policy(OBJECTIVE, output)
-    runs = paper_tables.regal_runs(flags.FLAGS.methods, flags.FLAGS.test_evaluations)
-    rows = study.compare(
-        study.test_graphs(),
+    output = experiment.output_dir()
+    policy = experiment.policy(OBJECTIVE, output)
+    runs = tables.regal_runs(flags.FLAGS.methods, flags.FLAGS.test_evaluations)
+    rows = experiment.compare(
+        experiment.test_graphs(),
         runs,
         output,
         objective=OBJECTIVE,
         policies=dict.fromkeys(("regal", "idrs"), policy),
         num_devices=flags.FLAGS.num_devices,
     )
-    print(paper_tables.regal_report(rows, runs, output, OBJECTIVE))
+    print(tables.regal_report(rows, runs, output, OBJECTIVE))
 
 
 if __name__ == "__main__":

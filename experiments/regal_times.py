@@ -8,21 +8,22 @@ differ; compare the ratios.
 
 from absl import flags
 
-from regal_jax import launch, method_times, study
 from regal_jax.datasets import corpora
 from regal_jax.reporting import progress, tables
+from regal_jax.studies import launch
+from regal_jax.studies.regal import experiment, method_times
 
 _XLA_GRAPHS = flags.DEFINE_integer("xla_graphs", 32, "Most XLA graphs; the paper has 32.")
 _EVALUATIONS = flags.DEFINE_integer("test_evaluations", 5000, "Budget of each search.")
 _METHODS = flags.DEFINE_list("methods", list(method_times.METHODS), "What to run.")
 flags.DEFINE_enum("objective", "peak_memory", ["peak_memory", "makespan"], "What to minimise.")
-study.define_output("results/regal_times")
-study.define_graphs(microbatches=(1,))
+experiment.define_output("results/regal_times")
+experiment.define_graphs(microbatches=(1,))
 
 
 def main(_) -> None:
-    values, output = flags.FLAGS, study.output_dir()
-    graphs = study.test_graphs()
+    values, output = flags.FLAGS, experiment.output_dir()
+    graphs = experiment.test_graphs()
     graphs["XLA"] = corpora.xla_graphs(
         values.dataset, max_ops=values.test_ops, max_graphs=_XLA_GRAPHS.value
     )

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 from absl import flags
 
 import regal_jax as rj
-from regal_jax import launch
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.graphs import files
 from regal_jax.reporting import progress, results, statistics, tables
-from regal_jax.search.makespan_heuristics import HEURISTICS
+from regal_jax.search.list_scheduling.heuristics import HEURISTICS
+from regal_jax.studies import launch
 
 _DATA_DIR = flags.DEFINE_string("data_dir", "data/stg", "Folder of the sets.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "results/stg", "Where results go.")

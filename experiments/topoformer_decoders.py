@@ -8,8 +8,10 @@ Trains each of --variants on the same layered graphs, in a folder of its own; --
 nodes as at 500. Results are rows of a CSV; an interrupted run resumes, in its training, too.
 """
 
-from regal_jax import launch, ordering_study, study
-from regal_jax.reporting.ordering_tables import PAPER_TABLE_4
+from regal_jax.studies import launch
+from regal_jax.studies.regal import experiment as regal_experiment
+from regal_jax.studies.topoformer import experiment as topoformer_experiment
+from regal_jax.studies.topoformer.tables import PAPER_TABLE_4
 
 VARIANTS = {
     "gnn_ar": {"encoder": "topoformer_edges", "decoder": "ar"},
@@ -18,15 +20,15 @@ VARIANTS = {
 }
 """Rows of table 4; for the first see ``OrderingConfig``."""
 
-study.define_output("results/topoformer_decoders")
-ordering_study.define_layered(test_nodes=(500, 1000))
-ordering_study.define_comparison(methods=["approximate_dp"])
-ordering_study.define_variants(VARIANTS)
-ordering_study.define_training()
+regal_experiment.define_output("results/topoformer_decoders")
+topoformer_experiment.define_layered(test_nodes=(500, 1000))
+topoformer_experiment.define_comparison(methods=["approximate_dp"])
+topoformer_experiment.define_variants(VARIANTS)
+topoformer_experiment.define_training()
 
 
 def main(_) -> None:
-    ordering_study.compare_variants(study.output_dir(), VARIANTS, PAPER_TABLE_4)
+    topoformer_experiment.compare_variants(regal_experiment.output_dir(), VARIANTS, PAPER_TABLE_4)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,14 @@ import json
 
 from absl import flags
 
-from regal_jax import launch, study, tuning
 from regal_jax.datasets import corpora
 from regal_jax.graphs import files
 from regal_jax.reporting import progress
-from regal_jax.search import brkga_grid
+from regal_jax.search.evolution import tuning_grid
+from regal_jax.studies import launch
+from regal_jax.studies.regal import experiment, tuning
 
-study.define_output("results/tuned_brkga")
+experiment.define_output("results/tuned_brkga")
 _OBJECTIVE = flags.DEFINE_enum("objective", "peak_memory", ["peak_memory", "makespan"], "Cost.")
 _NUM_DEVICES = flags.DEFINE_integer("num_devices", 2, "Devices.")
 _DATASET = flags.DEFINE_string("dataset", "model_zoo", "model_zoo, synthetic, or a folder.")
@@ -33,11 +34,11 @@ _SEEDS = flags.DEFINE_integer("seeds", 1, "Seeds of each search.")
 
 
 def main(_) -> None:
-    output = study.output_dir()
+    output = experiment.output_dir()
     rungs = [int(count) for count in _RUNGS.value]
     task = tuning.Task(_OBJECTIVE.value, _EVALUATIONS.value, _SEEDS.value, _NUM_DEVICES.value)
-    settings = brkga_grid.grid()[: _SETTINGS.value]
-    distinct = brkga_grid.distinct(settings)
+    settings = tuning_grid.grid()[: _SETTINGS.value]
+    distinct = tuning_grid.distinct(settings)
     with progress.bar("searches", 1) as update:
         gains = tuning.tune(
             training_graphs(),

@@ -9,11 +9,13 @@ and by rj.jit; with --pairs, both run, side by side. Results are rows of a CSV; 
 import jax
 from absl import flags
 
-from regal_jax import compiler_study, launch, study
-from regal_jax.compiler.candidates import METHODS, Search
-from regal_jax.compiler.reschedule import Options
+from regal_jax.compiler.xla.candidates import METHODS, Search
+from regal_jax.compiler.xla.reschedule import Options
 from regal_jax.datasets import jax_train_steps
-from regal_jax.reporting import figures, progress, ratio_plots, tables
+from regal_jax.reporting import figures, progress, tables
+from regal_jax.studies import launch
+from regal_jax.studies.compiler import xla_memory
+from regal_jax.studies.regal import experiment, ratio_plots
 
 FLAGS = flags.FLAGS
 
@@ -25,15 +27,15 @@ flags.DEFINE_integer("top_k", Options().top_k, "Orders of a program that are com
 flags.DEFINE_integer("seed", 0, "Of the search.")
 flags.DEFINE_integer("pairs", 5, "Runs of every program in both orders; 0 runs none.")
 flags.DEFINE_bool("resident", True, "Measure resident memory, in processes of their own (Linux).")
-study.define_output("results/xla_memory")
+experiment.define_output("results/xla_memory")
 
 
 def main(_) -> None:
     jax.config.update("jax_enable_compilation_cache", False)  # compile times are measured
-    output = study.output_dir()
+    output = experiment.output_dir()
     search = Search(tuple(FLAGS.methods), FLAGS.evaluations, FLAGS.time_limit, FLAGS.seed)
     with progress.bar("programs", 1) as update:
-        rows = compiler_study.measure(
+        rows = xla_memory.measure(
             FLAGS.programs or jax_train_steps.program_names(),
             Options(search, FLAGS.top_k, output / "orders"),
             pairs=FLAGS.pairs,
@@ -41,11 +43,11 @@ def main(_) -> None:
             path=output / "results.csv",
             on_progress=update,
         )
-    print(tables.text_table(compiler_study.table(rows)))
+    print(tables.text_table(xla_memory.table(rows)))
     for metric, title in (("temp_ratio", "Temporaries"), ("ratio", "Temporaries and results")):
         print(f"\n{title} over those of XLA's better order")
-        print(tables.text_table(compiler_study.summary(rows, metric)))
-    figures.drawn(ratio_plots.plot_ratios, compiler_study.ratios(rows), output / "ratios.png")
+        print(tables.text_table(xla_memory.summary(rows, metric)))
+    figures.drawn(ratio_plots.plot_ratios, xla_memory.ratios(rows), output / "ratios.png")
 
 
 if __name__ == "__main__":

@@ -3,27 +3,27 @@
 from regal_jax import datasets
 from regal_jax.api import evaluate, optimize
 from regal_jax.compiler.explain import explain
-from regal_jax.compiler.fx_order import reorder_fx
-from regal_jax.compiler.jit import jit, reschedule
-from regal_jax.compiler.onnx_order import reorder_onnx, save_onnx
-from regal_jax.compiler.peak_allocation import measured_workspaces, peak_allocation
-from regal_jax.environments.machine_problem import MachineProblem
-from regal_jax.environments.measured import measured, profiled_graph
+from regal_jax.compiler.onnx.reorder import reorder_onnx, save_onnx
+from regal_jax.compiler.torch.reorder import reorder_fx
+from regal_jax.compiler.xla.jit import jit, reschedule
+from regal_jax.compiler.xla.peak_allocation import measured_workspaces, peak_allocation
+from regal_jax.environments.execution.measured import measured, profiled_graph
+from regal_jax.environments.execution.targets import TargetModel, read_target, simulated
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.environments.schedule import Schedule, load_schedule, save_schedule
-from regal_jax.environments.targets import TargetModel, read_target, simulated
 from regal_jax.errors import RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.files import load_graph, load_graphs, save_graph, save_graphs
 from regal_jax.graphs.importers.any_file import import_graph
-from regal_jax.graphs.importers.cost_graph import from_cost_graph
-from regal_jax.graphs.importers.jax_program import from_jax
-from regal_jax.graphs.importers.onnx_model import from_onnx
-from regal_jax.graphs.importers.torch_model import from_torch
-from regal_jax.graphs.importers.xla_module import from_hlo
-from regal_jax.graphs.microbatches import microbatches
-from regal_jax.graphs.tiles import tiles
+from regal_jax.graphs.importers.jax.program import from_jax
+from regal_jax.graphs.importers.onnx.model import from_onnx
+from regal_jax.graphs.importers.tensorflow.cost_graph import from_cost_graph
+from regal_jax.graphs.importers.torch.model import from_torch
+from regal_jax.graphs.importers.xla.module import from_hlo
+from regal_jax.graphs.rewrites.microbatches import microbatches
+from regal_jax.graphs.rewrites.tiles import tiles
 
 __version__ = "0.1.0"
 

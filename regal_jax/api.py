@@ -6,11 +6,12 @@ from typing import get_args
 
 import numpy as np
 
-from regal_jax.environments import feasibility, machine_feasibility
-from regal_jax.environments.feasibility import Cost
-from regal_jax.environments.machine_problem import Generation, MachineProblem
+from regal_jax.environments.placement import checker as placement_checker
+from regal_jax.environments.placement.checker import Cost
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.rcpsp import checker as rcpsp_checker
+from regal_jax.environments.rcpsp.problem import Generation, MachineProblem
 from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -186,16 +187,16 @@ def evaluate(
     latency: float = 0.0,
     per_byte: float = 0.0,
 ) -> Cost:
-    """Validates a schedule and computes its exact cost; see ``feasibility.evaluate``.
+    """Validates a schedule and computes its exact cost; see ``placement_checker.evaluate``.
 
     On machine types (``has_machines``) only start times count: see
-    ``machine_feasibility.evaluate_machines``; there is no memory.
+    ``rcpsp_checker.evaluate_machines``; there is no memory.
 
     Raises ScheduleError for an invalid schedule, or one beyond the memory capacity.
     """
     if has_machines(graph, schedule.objective):
-        makespan = machine_feasibility.evaluate_machines(graph, schedule)
+        makespan = rcpsp_checker.evaluate_machines(graph, schedule)
         assert schedule.start is not None
         return Cost(np.empty(0, np.int64), makespan, schedule.start)
     platform = Platform(schedule.num_devices, memory_capacity, latency, per_byte)
-    return feasibility.evaluate(graph, schedule, platform)
+    return placement_checker.evaluate(graph, schedule, platform)

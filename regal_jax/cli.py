@@ -8,19 +8,21 @@ from typing import get_args
 import numpy as np
 
 from regal_jax import api, compilation_cache, methods
-from regal_jax.compiler.explain import explain_named
+from regal_jax.compiler.explain import page
+from regal_jax.compiler.explain import text as explain_text
+from regal_jax.compiler.explain.explain import explain_named
 from regal_jax.datasets import job_shop, project_scheduling, tpch
-from regal_jax.environments import feasibility, lower_bounds
-from regal_jax.environments.machine_problem import Generation, MachineProblem
+from regal_jax.environments.execution.targets import read_target, simulated
+from regal_jax.environments.placement import bounds, checker
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.rcpsp.problem import Generation, MachineProblem
 from regal_jax.environments.schedule import Objective, Schedule, load_schedule, save_schedule
-from regal_jax.environments.targets import read_target, simulated
 from regal_jax.errors import InfeasibleError, OptionError, RegalError
 from regal_jax.graphs import files, precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.importers.any_file import import_graph
-from regal_jax.reporting import explain_page, explain_text, figures, progress, tables
+from regal_jax.reporting import figures, progress, tables
 
 READERS = {
     "any": import_graph,
@@ -129,8 +131,8 @@ def check(options: argparse.Namespace) -> None:
     platform = Platform(
         claimed.num_devices, options.memory_capacity, options.latency, options.per_byte
     )
-    cost = feasibility.evaluate(graph, claimed, platform)
-    feasibility.check_claims(claimed, cost)
+    cost = checker.evaluate(graph, claimed, platform)
+    checker.check_claims(claimed, cost)
     print(f"valid: peak memory {cost.peak_memory.tolist()} bytes, makespan {cost.makespan:g} us")
 
 
@@ -155,10 +157,10 @@ def info(options: argparse.Namespace) -> None:
         "work": tables.human_time_us(float(graph.duration.sum())),
         "critical path": tables.human_time_us(float(length)),
         f"peak memory at least, {platform.num_devices} devices": tables.human_bytes(
-            lower_bounds.peak_memory_bound(graph, platform.num_devices)
+            bounds.peak_memory_bound(graph, platform.num_devices)
         ),
         f"makespan at least, {platform.num_devices} devices": tables.human_time_us(
-            lower_bounds.makespan_bound(graph, platform.num_devices)
+            bounds.makespan_bound(graph, platform.num_devices)
         ),
     }
     if graph.capacity is not None:
@@ -180,7 +182,7 @@ def explain(options: argparse.Namespace) -> None:
         files.check_writable(options.html)
     explanation = explain_named(options.source, search=options.search)
     if options.html:
-        explain_page.write_page(explanation, options.html)
+        page.write_page(explanation, options.html)
     print(explain_text.explanation_text(explanation, top=options.top))
     if options.html:
         print(f"wrote {options.html}")

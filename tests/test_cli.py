@@ -12,7 +12,7 @@ from regal_jax import api, cli
 from regal_jax.reporting import tables
 from tests.policies.cases import random_graph
 
-PBTXT = Path(__file__).parent / "graphs/importers/data/regal_example.pbtxt"
+PBTXT = Path(__file__).parent / "graphs/importers/tensorflow/data/regal_example.pbtxt"
 FAST = ["--method=random_search", "--evaluations=20"]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from regal_jax import cli
 from regal_jax.compiler.explain import explain
-from regal_jax.reporting.explain_text import explanation_text
+from regal_jax.compiler.explain.text import explanation_text
 
 MODEL = """
 import jax, jax.numpy as jnp

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
-from regal_jax.graphs.importers.torch_lowering import TorchProgram, reads_no_data
-from regal_jax.graphs.importers.torch_recording import Call, TensorView, tensor_views
+from regal_jax.graphs.importers.torch.lowering import TorchProgram, reads_no_data
+from regal_jax.graphs.importers.torch.recording import Call, TensorView, tensor_views
 
 
 @dataclasses.dataclass

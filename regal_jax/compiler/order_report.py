@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 
 from regal_jax.api import optimize
-from regal_jax.compiler.free_ops import pack
-from regal_jax.environments.lower_bounds import peak_memory_bound
+from regal_jax.compiler.xla.zero_cost_ops import pack
+from regal_jax.environments.placement.bounds import peak_memory_bound
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.search.dynamic_programming import order_peak
+from regal_jax.search.orders.dynamic_programming import order_peak
 
 
 @dataclasses.dataclass(frozen=True)

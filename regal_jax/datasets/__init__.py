@@ -2,7 +2,7 @@
 
 from regal_jax.datasets.pipelines import pipeline
 from regal_jax.datasets.synthetic import regal_synthetic, regal_synthetic_dataset
-from regal_jax.datasets.zoo import augmented, card, model_zoo
+from regal_jax.datasets.zoo.load import augmented, card, model_zoo
 
 __all__ = [
     "augmented",

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from regal_jax.datasets import synthetic, zoo
+from regal_jax.datasets import synthetic
+from regal_jax.datasets.zoo import load
 from regal_jax.errors import RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.microbatches import microbatches as split_in_microbatches
+from regal_jax.graphs.rewrites.microbatches import microbatches as split_in_microbatches
 
 _SEEDS = {"train": 0, "valid": 1_000_000, "test": 2_000_000}
 _UNSEEN_COPY = 1000
@@ -82,9 +83,9 @@ def xla_graphs(dataset: str, *, max_ops: int, max_graphs: int) -> list[Computati
     """A random sample of the XLA graphs of the test families, as they are; none if synthetic."""
     if dataset == "synthetic":
         return []
-    found = zoo.model_zoo("test", folder=None if dataset == "model_zoo" else dataset)
+    found = load.model_zoo("test", folder=None if dataset == "model_zoo" else dataset)
     fitting = [g for g in found if g.source.startswith("xla") and 2 <= g.num_ops <= max_ops]
-    return sorted(fitting, key=lambda graph: zoo.name_hash(graph.name))[:max_graphs]
+    return sorted(fitting, key=lambda graph: load.name_hash(graph.name))[:max_graphs]
 
 
 def variants(
@@ -94,7 +95,7 @@ def variants(
     num_microbatches: int,
     max_ops: int,
 ) -> list[ComputationGraph]:
-    """Noisy copies by number (``zoo.augmented``) of graphs as they are or in microbatches.
+    """Noisy copies by number (``load.augmented``) of graphs as they are or in microbatches.
 
     Graphs of more than ``max_ops`` ops after splitting, or of fewer than 2, are left out.
     """
@@ -104,7 +105,7 @@ def variants(
             name=f"{graph.name}#{num_microbatches}x{number}"
         )
         for graph in fitting
-        for number, copy in zip(copies, zoo.augmented(graph, copies), strict=True)
+        for number, copy in zip(copies, load.augmented(graph, copies), strict=True)
     ]
 
 
@@ -114,7 +115,7 @@ def synthetic_graphs(split: str, count: int) -> list[ComputationGraph]:
 
 
 def _real_graphs(dataset: str, split: str) -> list[ComputationGraph]:
-    graphs = zoo.model_zoo(split, folder=None if dataset == "model_zoo" else dataset)
+    graphs = load.model_zoo(split, folder=None if dataset == "model_zoo" else dataset)
     if not graphs:
         raise RegalError(f"{dataset}: no graph of a family of the {split} split there")
     return graphs
@@ -124,8 +125,8 @@ def _family_by_family(graphs: Sequence[ComputationGraph], most: int) -> list[Com
     """At most ``most`` graphs: the first of every family, then the second, in a fixed order."""
     before: collections.Counter[str] = collections.Counter()
     ranked = []
-    for graph in sorted(graphs, key=lambda graph: zoo.name_hash(graph.name)):
-        ranked.append((before[graph.family], zoo.name_hash(graph.family), graph))
+    for graph in sorted(graphs, key=lambda graph: load.name_hash(graph.name)):
+        ranked.append((before[graph.family], load.name_hash(graph.family), graph))
         before[graph.family] += 1
     return [graph for *_, graph in sorted(ranked, key=lambda entry: entry[:2])[:most]]
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.importers.jax_program import from_jax
+from regal_jax.graphs.importers.jax.program import from_jax
 
 
 class TransformerLayer(nn.Module):

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from regal_jax.datasets import zoo
+from regal_jax.datasets.zoo import load
 from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -113,7 +113,7 @@ def training_pool(
       min_speedup: the least that total work over the critical path may be, without which there is
         little to learn.
     """
-    sized = [g for g in zoo.model_zoo(split) if min_ops <= g.num_ops <= max_ops]
+    sized = [g for g in load.model_zoo(split) if min_ops <= g.num_ops <= max_ops]
     return [graph for graph in sized if most_speedup(graph) >= min_speedup]
 
 
@@ -127,5 +127,5 @@ def most_speedup(graph: ComputationGraph) -> float:
 
 
 def _named(split: str, names: Sequence[str]) -> list[ComputationGraph]:
-    by_name = {graph.name: graph for graph in zoo.model_zoo(split)}
+    by_name = {graph.name: graph for graph in load.model_zoo(split)}
     return [by_name[name] for name in names]

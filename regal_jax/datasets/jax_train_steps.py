@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from regal_jax.datasets.zoo_sources import flax_models, jax_programs, jax_steps
-from regal_jax.datasets.zoo_sources.flax_families import family_model
+from regal_jax.datasets.zoo.recipes import flax_models, jax_programs, jax_steps
+from regal_jax.datasets.zoo.recipes.flax_families import family_model
 from regal_jax.errors import OptionError
 
 MODES = ("inference", "training", "training_adam")

@@ -19,8 +19,8 @@ from regal_jax.datasets.task_graphs import numbered_graphs, seed_label, task_gra
 from regal_jax.errors import GraphError, OptionError
 from regal_jax.graphs import random_graphs
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.kind_groups import GROUPS, group_of
 from regal_jax.graphs.precedence import op_pairs
-from regal_jax.reporting.kind_groups import GROUPS, group_of
 
 CAPACITY = (1, 1, 4)
 """Units of each machine type, lambda; ops are of type j with probability lambda(j) / 6 (eq. 18)."""

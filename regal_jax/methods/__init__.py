@@ -24,7 +24,7 @@ from regal_jax.methods.robust import (
 )
 from regal_jax.methods.samplers import SAMPLERS
 from regal_jax.methods.simple import best_simple_schedule
-from regal_jax.search import machine_search
+from regal_jax.search.rcpsp import search
 
 __all__ = [
     "LATER",
@@ -123,7 +123,7 @@ def default_machine_evaluations(
     """The same for methods on machine types. A million ops are scheduled in about a second and
     core, which "auto" does for some seconds; with a time limit, as many as fit in."""
     if decoding == "brkga":
-        return machine_search.PAPER_EVALUATIONS
+        return search.PAPER_EVALUATIONS
     if name in MACHINE_EVALUATIONS:
         return MACHINE_EVALUATIONS[name]
     if name not in ("auto", "justification"):

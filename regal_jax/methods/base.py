@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from regal_jax.environments.machine_problem import Generation
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.environments.rcpsp.problem import Generation
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 

@@ -2,19 +2,22 @@
 
 import math
 
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
 from regal_jax.methods import simple
 from regal_jax.methods.base import Budget, Found, best_schedule
 from regal_jax.methods.simple import on_placements
-from regal_jax.search import cp_sat, makespan_heuristics, partitioning, priority_rules, xla_orders
+from regal_jax.search.cp_sat import placement as cp_sat_placement
+from regal_jax.search.list_scheduling import heuristics
+from regal_jax.search.orders import rules, xla_orders
+from regal_jax.search.placements import partitioning
 
 
 def run_list_heuristic(problem: PlacementProblem, budget: Budget, *, name: str) -> Found:
     """A list heuristic for the makespan; one evaluation. OptionError for another objective."""
     if problem.objective != "makespan":
         raise OptionError(f"{name} is for the objective makespan, not {problem.objective}")
-    schedule = makespan_heuristics.HEURISTICS[name](problem.graph, problem.platform)
+    schedule = heuristics.HEURISTICS[name](problem.graph, problem.platform)
     return best_schedule(problem, budget, [schedule])
 
 
@@ -39,7 +42,7 @@ def run_cp_sat(problem: PlacementProblem, budget: Budget) -> Found:
     ``lower_bound``; where the cost is no more than that, it is optimal.
     """
     start = simple.cheapest(problem, budget._replace(evaluations=_STARTS))
-    solution = cp_sat.solve(
+    solution = cp_sat_placement.solve(
         problem.graph,
         problem.platform,
         problem.objective,
@@ -62,7 +65,7 @@ _STARTS = 60
 
 def _partitioned(problem: PlacementProblem, budget: Budget, partition) -> Found:
     graph = problem.graph
-    weight = priority_rules.op_weights(graph, problem.objective).astype(float)
+    weight = rules.op_weights(graph, problem.objective).astype(float)
     placement = partition(graph, weight, problem.num_devices, seed=budget.seed)
     order = xla_orders.xla_dfs(graph)
     return best_schedule(problem, budget, on_placements(problem, order, [placement]))

@@ -9,15 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from regal_jax.environments import fitness, random_keys
-from regal_jax.environments.fitness import CostModel
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.placement import chromosome as placement_chromosome
+from regal_jax.environments.placement import cost as placement_cost
+from regal_jax.environments.placement.cost import CostModel
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
 from regal_jax.methods.base import Budget, Found
-from regal_jax.policies import beta_mutants
-from regal_jax.policies.regal import RegalConfig
-from regal_jax.search import brkga, brkga_driver, random_search
-from regal_jax.search.brkga import BRKGAConfig
+from regal_jax.policies.regal import beta_mutants
+from regal_jax.policies.regal.policy import RegalConfig
+from regal_jax.search.evolution import brkga, driver, random_search
+from regal_jax.search.evolution.brkga import BRKGAConfig
 
 
 class Learned(NamedTuple):
@@ -110,7 +111,7 @@ def evolve_population(
       config: population parameters. distribution: of mutants and the initial population.
       learned: goes with a distribution that has a policy.
       population: float32[population, genes], padded, to begin with instead of samples.
-      to_beat: a cost; see ``brkga_driver.run``.
+      to_beat: a cost; see ``driver.run``.
 
     Raises:
       OptionError: if the budget is below the initial population.
@@ -119,12 +120,12 @@ def evolve_population(
     padded = problem.padded()
     part = _Part.of(padded, distribution, config)
     operands = (padded.operand(), learned, config.elite_bias)
-    parts = brkga_driver.Parts(
+    parts = driver.Parts(
         lambda key, generations: _init(key, operands, part, generations, population),
         lambda *progress: _advance(*progress, operands, part),
         lambda key, state, remainder: _finish(key, state, operands, part, remainder),
     )
-    evolved = brkga_driver.run(
+    evolved = driver.run(
         key,
         parts,
         config,
@@ -180,7 +181,7 @@ def found(problem, padded, chromosome, spent: list[int], history: np.ndarray) ->
 def _unpadded(problem, padded, chromosomes: np.ndarray) -> np.ndarray:
     sizes = (problem.graph.num_ops, problem.graph.num_tensors)
     shape = (padded.shape.ops, padded.shape.tensors)
-    return random_keys.unpad(chromosomes, sizes, shape, problem.num_devices)
+    return placement_chromosome.unpad(chromosomes, sizes, shape, problem.num_devices)
 
 
 _CHUNK = 20
@@ -206,10 +207,12 @@ class _Part(NamedTuple):
         """(fitness, sample_mutants, elite bias), from (graph, what is learned, elite bias)."""
         graph, learned, bias = operands
         model = self.model
-        cost = functools.partial(fitness.costs, model, graph)
+        cost = functools.partial(placement_cost.costs, model, graph)
         regal = self.distribution.regal
         if regal is None:
-            genes = random_keys.num_genes(model.num_ops, self.num_tensors, model.num_devices)
+            genes = placement_chromosome.num_genes(
+                model.num_ops, self.num_tensors, model.num_devices
+            )
             return cost, brkga.beta_mutants(*self.distribution[:2], genes), bias
         mutants = beta_mutants.learned_mutants(
             learned.actions, regal.space, self.num_tensors, learned.pinned

@@ -6,12 +6,12 @@ Of gflownet_robust_scheduling; ``samplers`` has them beside the other samplers.
 import jax
 import numpy as np
 
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
 from regal_jax.methods import learned
-from regal_jax.policies import flow_sampling
-from regal_jax.policies.flow_policy import FlowConfig, check_fits, padded_inputs
-from regal_jax.search.candidates import Candidates
+from regal_jax.policies.gflownet import sampling
+from regal_jax.policies.gflownet.policy import FlowConfig, check_fits, padded_inputs
+from regal_jax.search.placements.candidates import Candidates
 from regal_jax.training import checkpoints
 
 TEMPERATURES = {"gflownet": 0.005, "ppo": 0.25}
@@ -38,7 +38,7 @@ def sample_policy(
     if about.get("system") != system:
         raise OptionError(f"the policy {path} is one of {about.get('system')}, not of {system}")
     check_fits(problem.graph, problem.platform, config)
-    drawn = flow_sampling.draw(
+    drawn = sampling.draw(
         jax.random.key(seed),
         params,
         padded_inputs(problem.graph, problem.platform, config),

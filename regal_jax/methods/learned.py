@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
-from regal_jax.graphs.features import pinned_op
+from regal_jax.graphs.features.placement import pinned_op
 from regal_jax.methods import evolution
 from regal_jax.methods.base import Budget, Found, best_of
 from regal_jax.methods.evolution import Evolution
-from regal_jax.policies.regal import RegalConfig
-from regal_jax.search import brkga
-from regal_jax.search.brkga import BRKGAConfig
+from regal_jax.policies.regal.policy import RegalConfig
+from regal_jax.search.evolution import brkga
+from regal_jax.search.evolution.brkga import BRKGAConfig
 from regal_jax.training import checkpoints
-from regal_jax.training.examples import feature_search
+from regal_jax.training.regal_examples import feature_search
 
 
 def run_regal(problem: PlacementProblem, budget: Budget) -> Found:

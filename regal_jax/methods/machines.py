@@ -9,16 +9,17 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from regal_jax.environments.machine_problem import MachineProblem
+from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.base import Budget, History, check_evaluations
 from regal_jax.methods.learned import policy_file, shipped_policy
-from regal_jax.policies import one_shot
-from regal_jax.policies.one_shot import OneShotConfig, Scores
-from regal_jax.search import cp_sat_machines, machine_rules, machine_search
+from regal_jax.policies.one_shot import policy
+from regal_jax.policies.one_shot.policy import OneShotConfig, Scores
+from regal_jax.search.cp_sat import rcpsp
+from regal_jax.search.rcpsp import rules, search
 from regal_jax.training import checkpoints
 
 SAMPLES = 256
@@ -63,8 +64,8 @@ MachineMethod = Callable[[MachineProblem, Budget], MachineFound]
 
 def run_rule(problem: MachineProblem, budget: Budget, *, name: str) -> MachineFound:
     """The schedule of one priority rule."""
-    priorities = machine_rules.genes(machine_rules.RULES[name](problem.graph))
-    return _best(problem, budget, one_shot.chromosomes(problem, priorities[None]))
+    priorities = rules.genes(rules.RULES[name](problem.graph))
+    return _best(problem, budget, policy.chromosomes(problem, priorities[None]))
 
 
 def run_random(problem: MachineProblem, budget: Budget) -> MachineFound:
@@ -72,7 +73,7 @@ def run_random(problem: MachineProblem, budget: Budget) -> MachineFound:
     check_evaluations(budget.evaluations)
     rng = np.random.default_rng(budget.seed)
     count = (budget.evaluations, problem.num_genes)
-    return _best(problem, budget, machine_rules.random_priorities(rng, count[1], count[0]))
+    return _best(problem, budget, rules.random_priorities(rng, count[1], count[0]))
 
 
 def run_brkga(problem: MachineProblem, budget: Budget) -> MachineFound:
@@ -84,7 +85,7 @@ def run_justification(
     problem: MachineProblem, budget: Budget, warm_start: np.ndarray | None = None
 ) -> MachineFound:
     """Crossover and double justification, from the priority rules' schedules on (ours)."""
-    found = machine_search.improve(
+    found = search.improve(
         problem.graph,
         evaluations=budget.evaluations,
         seed=budget.seed,
@@ -120,7 +121,7 @@ def run_cp_sat(problem: MachineProblem, budget: Budget) -> MachineFound:
         problem, budget._replace(deadline=time.perf_counter() + seconds / FIRST_PART)
     )
     left = max(min(budget.seconds_left, CP_SAT_SECONDS), LEAST_SECONDS)
-    solution = cp_sat_machines.solve(
+    solution = rcpsp.solve(
         problem.graph, seconds=left, start=begin.start, seed=budget.seed, workers=WORKERS
     )
     point = (begin.evaluations, solution.makespan)
@@ -146,7 +147,7 @@ def run_one_shot(problem: MachineProblem, budget: Budget) -> MachineFound:
 
 def op_scores(params, config: OneShotConfig, graph: ComputationGraph) -> Scores:
     """What a policy says of a graph's ops; graphs are padded so that few shapes are compiled."""
-    found = _scores(params, one_shot.padded_inputs(graph, config), config)
+    found = _scores(params, policy.padded_inputs(graph, config), config)
     return jax.tree.map(lambda leaf: np.asarray(leaf)[: graph.num_ops], found)
 
 
@@ -164,8 +165,8 @@ def task_of(graph: ComputationGraph) -> str:
 
 
 def _greedy(problem: MachineProblem, scores: Scores, budget: Budget) -> MachineFound:
-    drawn = one_shot.greedy(scores)
-    return _best(problem, budget, one_shot.chromosomes(problem, drawn.priorities, drawn.holds))
+    drawn = policy.greedy(scores)
+    return _best(problem, budget, policy.chromosomes(problem, drawn.priorities, drawn.holds))
 
 
 def _sampled(problem: MachineProblem, scores: Scores, budget: Budget) -> MachineFound:
@@ -174,16 +175,16 @@ def _sampled(problem: MachineProblem, scores: Scores, budget: Budget) -> Machine
 
 def samples(problem: MachineProblem, scores: Scores, seed: int, count: int) -> np.ndarray:
     """float32[count, genes]: chromosomes that a policy samples."""
-    drawn = one_shot.draw(np.random.default_rng(seed), scores, count)
-    return one_shot.chromosomes(problem, drawn.priorities, drawn.holds)
+    drawn = policy.draw(np.random.default_rng(seed), scores, count)
+    return policy.chromosomes(problem, drawn.priorities, drawn.holds)
 
 
 def _searched(problem: MachineProblem, scores: Scores, budget: Budget) -> MachineFound:
     rng = np.random.default_rng(budget.seed)
-    drawn = one_shot.draw(rng, scores, machine_search.PAPER_SAMPLES)
-    genes = np.stack([machine_rules.genes(row) for row in drawn.priorities])
-    warm_start = one_shot.chromosomes(problem, genes, drawn.holds)
-    return _evolved(problem, budget, warm_start=warm_start, config=machine_search.PAPER_GA)
+    drawn = policy.draw(rng, scores, search.PAPER_SAMPLES)
+    genes = np.stack([rules.genes(row) for row in drawn.priorities])
+    warm_start = policy.chromosomes(problem, genes, drawn.holds)
+    return _evolved(problem, budget, warm_start=warm_start, config=search.PAPER_GA)
 
 
 DECODINGS: dict[str, Callable[[MachineProblem, Scores, Budget], MachineFound]] = {
@@ -199,7 +200,7 @@ MACHINE_METHODS: dict[str, MachineMethod] = {
     "random_search": run_random,
     "cp_sat": run_cp_sat,
     "one_shot": run_one_shot,
-    **{name: functools.partial(run_rule, name=name) for name in machine_rules.RULES},
+    **{name: functools.partial(run_rule, name=name) for name in rules.RULES},
 }
 
 MACHINE_EVALUATIONS = {"one_shot": SAMPLES, "random_search": SAMPLES}
@@ -208,13 +209,13 @@ MACHINE_EVALUATIONS = {"one_shot": SAMPLES, "random_search": SAMPLES}
 
 def best_rule_schedule(problem: MachineProblem) -> Schedule:
     """What to hold a search against: the shortest schedule of the priority rules."""
-    name = machine_rules.shortest(problem)[0]
+    name = rules.shortest(problem)[0]
     found = run_rule(problem, Budget(evaluations=1), name=name)
     return problem.scheduled(found.start, method=name, evaluations=1)
 
 
 def _evolved(problem: MachineProblem, budget: Budget, **options) -> MachineFound:
-    found = machine_search.brkga_machines(
+    found = search.brkga_machines(
         problem,
         evaluations=budget.evaluations,
         seed=budget.seed,
@@ -236,4 +237,4 @@ def _best(problem: MachineProblem, budget: Budget, chromosomes: np.ndarray) -> M
 
 @functools.partial(jax.jit, static_argnames="config")
 def _scores(params, inputs, config: OneShotConfig):
-    return one_shot.one_shot_policy(config).scores(params, inputs)
+    return policy.one_shot_policy(config).scores(params, inputs)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
 from regal_jax.graphs.batching import padded_pairs, padded_size
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -16,13 +16,14 @@ from regal_jax.graphs.precedence import op_pairs
 from regal_jax.methods import simple
 from regal_jax.methods.base import Budget, Found, best_schedule, check_evaluations
 from regal_jax.methods.learned import shipped_policy
-from regal_jax.policies.ordering import (
+from regal_jax.policies.topological_order.policy import (
     OrderingConfig,
     OrderingInputs,
     ordering_inputs,
     ordering_policy,
 )
-from regal_jax.search import dynamic_programming, order_sampling, priority_rules, stepwise_beam
+from regal_jax.search.orders import beam as orders_beam
+from regal_jax.search.orders import dynamic_programming, rules, sampling
 from regal_jax.training import checkpoints
 
 SAMPLES = 16
@@ -159,23 +160,23 @@ def stepwise_order(
         return np.asarray(found)[:count, : graph.num_ops]
 
     width, deadline = budget.evaluations, budget.deadline
-    found = stepwise_beam.beam_search(graph, logits, width=width, deadline=deadline)
+    found = orders_beam.beam_search(graph, logits, width=width, deadline=deadline)
     return np.asarray(found.order)
 
 
 def greedy_orders(graph, priorities, budget: Budget) -> list[np.ndarray]:
     """The order that always runs the schedulable op of highest priority."""
-    position = order_sampling.greedy_positions(order_sampling.op_successors(graph), priorities)
-    return [order_sampling.order_of(position)]
+    position = sampling.greedy_positions(sampling.op_successors(graph), priorities)
+    return [sampling.order_of(position)]
 
 
 def sampled_orders(graph, priorities, budget: Budget) -> list[np.ndarray]:
     """As many orders as evaluations."""
     rng = np.random.default_rng(budget.seed)
     uniforms = rng.random((budget.evaluations, graph.num_ops))
-    successors = order_sampling.op_successors(graph)
-    positions = order_sampling.sampled_positions(successors, priorities, uniforms)
-    return [order_sampling.order_of(position) for position in positions]
+    successors = sampling.op_successors(graph)
+    positions = sampling.sampled_positions(successors, priorities, uniforms)
+    return [sampling.order_of(position) for position in positions]
 
 
 def beam_orders(graph, priorities, budget: Budget) -> list[np.ndarray]:
@@ -258,7 +259,7 @@ def _drawn(params, config: OrderingConfig, graph, budget: Budget) -> list[np.nda
         positions = _greedy(params, inputs, config)[None]
     else:
         positions = _samples(params, key, inputs, config, budget.evaluations)
-    return [order_sampling.order_of(row[: graph.num_ops]) for row in np.asarray(positions)]
+    return [sampling.order_of(row[: graph.num_ops]) for row in np.asarray(positions)]
 
 
 def _of_result(problem, budget: Budget, result: dynamic_programming.BeamResult) -> Found:
@@ -267,7 +268,7 @@ def _of_result(problem, budget: Budget, result: dynamic_programming.BeamResult) 
 
 
 def _of_orders(problem: PlacementProblem, budget: Budget, orders) -> Found:
-    alone = [priority_rules.single_device(problem.graph)]
+    alone = [rules.single_device(problem.graph)]
     schedules = [
         schedule for order in orders for schedule in simple.on_placements(problem, order, alone)
     ]

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.methods import ordering, refinement, simple
 from regal_jax.methods.base import Budget, Found, exactly_better
 

@@ -6,11 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from regal_jax.environments import fitness, random_keys
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.placement import chromosome as placement_chromosome
+from regal_jax.environments.placement import cost as placement_cost
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.graphs import batching
 from regal_jax.methods.base import Budget, Found, best_of
-from regal_jax.search import block_moves, local_search, priority_rules
+from regal_jax.search.local_search import block_moves, search
+from regal_jax.search.orders import rules
 
 
 def run_local_search(problem: PlacementProblem, budget: Budget) -> Found:
@@ -28,10 +30,8 @@ def polish(problem: PlacementProblem, budget: Budget, start: Found) -> Found:
     return best_of(start, _descend(problem, left, (order, schedule.placement)))
 
 
-def _descend(
-    problem: PlacementProblem, budget: Budget, start: local_search.Solution | None
-) -> Found:
-    result = local_search.search(
+def _descend(problem: PlacementProblem, budget: Budget, start: search.Solution | None) -> Found:
+    result = search.search(
         problem.graph,
         problem.platform,
         problem.objective,
@@ -41,7 +41,7 @@ def _descend(
         on_progress=budget.on_progress,
         should_stop=lambda: budget.out_of_time,
     )
-    schedule = priority_rules.build_schedule(
+    schedule = rules.build_schedule(
         problem.graph,
         result.order,
         result.placement,
@@ -59,8 +59,10 @@ def climb(problem: PlacementProblem, budget: Budget, start: Found) -> Found:
     padded = problem.padded()
     sizes = (problem.graph.num_ops, problem.graph.num_tensors)
     shape = (padded.shape.ops, padded.shape.tensors)
-    chromosome = random_keys.pad(start.chromosome[None], sizes, shape, problem.num_devices)[0]
-    genes = random_keys.split(jnp.asarray(chromosome), shape[0], problem.num_devices)
+    chromosome = placement_chromosome.pad(
+        start.chromosome[None], sizes, shape, problem.num_devices
+    )[0]
+    genes = placement_chromosome.split(jnp.asarray(chromosome), shape[0], problem.num_devices)
     state = block_moves.ClimbState(genes=genes, cost=jnp.asarray(start.cost, float))
     history, key = jnp.zeros(batching.padded_size(rounds)), jax.random.key(budget.seed)
     done = 0
@@ -73,8 +75,8 @@ def climb(problem: PlacementProblem, budget: Budget, start: Found) -> Found:
         budget.on_progress(start.evaluations + done * _NEIGHBOURS, float(state.cost))
     if done == 0:
         return start
-    own = random_keys.unpad(
-        np.asarray(random_keys.join(state.genes))[None], sizes, shape, problem.num_devices
+    own = placement_chromosome.unpad(
+        np.asarray(placement_chromosome.join(state.genes))[None], sizes, shape, problem.num_devices
     )[0]
     spent = start.evaluations + _NEIGHBOURS * np.arange(1, done + 1)
     costs = np.minimum(np.asarray(history, float)[:done], start.cost)
@@ -92,7 +94,7 @@ def _climb_rounds(key, state, graph, first, last, history, num_ops, model):
     return block_moves.climb(
         key,
         state,
-        functools.partial(fitness.costs, model, graph),
+        functools.partial(placement_cost.costs, model, graph),
         first,
         last,
         history,

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.execution.targets import Target, TargetModel, read_target, simulated
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule
-from regal_jax.environments.targets import Target, TargetModel, read_target, simulated
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.base import Budget, Found, check_evaluations
 from regal_jax.methods.samplers import CANDIDATES, SAMPLERS, SampleBudget
-from regal_jax.search import candidates, makespan_heuristics
-from regal_jax.search.candidates import Candidates
+from regal_jax.search.list_scheduling import heuristics
+from regal_jax.search.placements import candidates
+from regal_jax.search.placements.candidates import Candidates
 
 ONLY_SAMPLERS = ("list_sampling", "price_sweep", "one_shot", "gflownet", "ppo")
 """Those of ``SAMPLERS`` that are no other method on identical devices."""
@@ -134,7 +135,7 @@ def within_capacity(problem: PlacementProblem, found: Candidates, count: int) ->
 
 def list_schedule(problem: PlacementProblem) -> Schedule:
     """What to hold a schedule on a target against: list scheduling by critical path."""
-    schedule = makespan_heuristics.critical_path(problem.graph, problem.platform)
+    schedule = heuristics.critical_path(problem.graph, problem.platform)
     return problem.costed(schedule).replace(method="critical_path")
 
 

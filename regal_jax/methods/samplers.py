@@ -13,17 +13,18 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from regal_jax.environments import native, native_graph
-from regal_jax.environments.machine_problem import Generation, MachineProblem
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.placement import batch, columns
+from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.environments.rcpsp.problem import Generation, MachineProblem
 from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
 from regal_jax.methods import evolution, flow, learned, machines
 from regal_jax.methods.base import Budget, OnProgress
-from regal_jax.policies.one_shot import OneShotConfig
-from regal_jax.search import candidates, makespan_heuristics, price_sweep
-from regal_jax.search.brkga import BRKGAConfig
-from regal_jax.search.candidates import Candidates
+from regal_jax.policies.one_shot.policy import OneShotConfig
+from regal_jax.search.evolution.brkga import BRKGAConfig
+from regal_jax.search.list_scheduling import heuristics, price_sweep
+from regal_jax.search.placements import candidates
+from regal_jax.search.placements.candidates import Candidates
 from regal_jax.training import checkpoints
 
 POPULATION = BRKGAConfig(population=500, elites=100, children=350)
@@ -80,7 +81,7 @@ Sampler = Callable[[PlacementProblem, SampleBudget], Candidates]
 def sample_critical_path(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
     """The single schedule of list scheduling by critical path (section 5)."""
     del budget
-    schedule = makespan_heuristics.critical_path(problem.graph, problem.platform)
+    schedule = heuristics.critical_path(problem.graph, problem.platform)
     return candidates.from_schedules([schedule])
 
 
@@ -194,8 +195,8 @@ def _sample_policy(problem: PlacementProblem, budget: SampleBudget, system: str)
 
 def decoded(problem: PlacementProblem, chromosomes: np.ndarray) -> Candidates:
     """The schedules of chromosomes float32[N, genes], transfers left out."""
-    graph = native_graph.native_graph(problem.graph)
-    placement, steps = native.decode_steps(graph, chromosomes, num_devices=problem.num_devices)
+    graph = columns.native_graph(problem.graph)
+    placement, steps = batch.decode_steps(graph, chromosomes, num_devices=problem.num_devices)
     ops = (steps >= 0) & (steps < problem.graph.num_ops)
     return Candidates(placement, steps[ops].reshape(placement.shape).astype(np.int32))
 

@@ -4,24 +4,25 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
-from regal_jax.environments.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.base import Budget, Found, best_schedule, check_evaluations
-from regal_jax.search import makespan_heuristics, priority_rules, xla_orders
-from regal_jax.search.cheap_schedules import cheap_schedules
+from regal_jax.search.list_scheduling import heuristics
+from regal_jax.search.orders import rules, xla_orders
+from regal_jax.search.placements.cheap import cheap_schedules
 
 
 def run_rule(problem: PlacementProblem, budget: Budget, *, order: str) -> Found:
-    """An order by a rule, of ``priority_rules`` or ``xla_orders``, on the better of two placements:
+    """An order by a rule, of ``rules`` or ``xla_orders``, on the better of two placements:
     greedily balanced, or whole on one device. Costs two evaluations."""
     graph, num_devices = problem.graph, problem.num_devices
-    sequence = (priority_rules.ORDERS | xla_orders.ORDERS)[order](graph, budget.seed)
-    weight = priority_rules.op_weights(graph, problem.objective)
+    sequence = (rules.ORDERS | xla_orders.ORDERS)[order](graph, budget.seed)
+    weight = rules.op_weights(graph, problem.objective)
     placements = [
-        priority_rules.greedily_balanced(graph, sequence, weight, num_devices),
-        priority_rules.single_device(graph),
+        rules.greedily_balanced(graph, sequence, weight, num_devices),
+        rules.single_device(graph),
     ]
     return best_schedule(problem, budget, on_placements(problem, sequence, placements))
 
@@ -31,7 +32,7 @@ def on_placements(
 ) -> list[Schedule]:
     """The schedules of one order on several placements."""
     return [
-        priority_rules.build_schedule(
+        rules.build_schedule(
             problem.graph,
             order,
             placement,
@@ -68,4 +69,4 @@ def cheapest(problem: PlacementProblem, budget: Budget) -> Found:
     return best_schedule(problem, budget, candidates[: budget.evaluations])
 
 
-_LIST_HEURISTICS = (makespan_heuristics.etf, makespan_heuristics.heft)
+_LIST_HEURISTICS = (heuristics.etf, heuristics.heft)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial import distance
 
-from regal_jax.environments.chains import previous_ops
+from regal_jax.environments.construction.chains import previous_ops
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError, ScheduleError
 from regal_jax.graphs.computation_graph import ComputationGraph

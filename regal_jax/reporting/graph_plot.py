@@ -6,14 +6,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from regal_jax.environments import feasibility, lower_bounds
+from regal_jax.environments.placement import bounds, checker
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.kind_groups import GROUPS, group_of
 from regal_jax.reporting import figures, graph_layout
 from regal_jax.reporting.graph_layout import Layout
-from regal_jax.reporting.kind_groups import GROUPS, group_of
 from regal_jax.reporting.tables import BYTE_UNITS, human_bytes, unit_of
 
 SHOWN_KINDS = 14
@@ -181,7 +181,7 @@ def _label_ops(axes: Any, graph: ComputationGraph, layout: Layout) -> None:
 def _draw_memory(axes: Any, graph: ComputationGraph) -> None:
     """Memory in use during each step on one device, the peak marked, above the lower bound."""
     usage, row = _memory_in_program_order(graph)
-    peak, bound = int(usage.max()), lower_bounds.peak_memory_bound(graph, 1)
+    peak, bound = int(usage.max()), bounds.peak_memory_bound(graph, 1)
     unit, factor = unit_of(max(peak, 1), BYTE_UNITS)
     figures.style_axes(axes)
     edges = np.arange(len(usage) + 1)
@@ -208,7 +208,7 @@ def _memory_in_program_order(graph: ComputationGraph) -> tuple[np.ndarray, int]:
         placement=np.zeros(graph.num_ops, np.int32),
         steps=graph.topological_order.astype(np.int64),
     )
-    timeline = feasibility.memory_timeline(graph, schedule)
+    timeline = checker.memory_timeline(graph, schedule)
     return timeline.usage[:, 0], int(timeline.peak_row[0])
 
 

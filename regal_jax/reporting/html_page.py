@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: a template of this package with its ``@@NAME@@`` parts filled in.
+"""Self-contained HTML pages: a package's template with its ``@@NAME@@`` parts filled in.
 
 ``@@HEAD@@`` is page_head.html: the start of every page, with the styles that all have.
 """
@@ -14,16 +14,17 @@ from typing import Any
 from regal_jax.graphs import files
 
 
-def write_template(template: str, parts: Mapping[str, str], path: str | os.PathLike) -> None:
-    """Writes a page, atomically. RegalError where the place can't be written."""
-    text = _text(template).replace("@@HEAD@@\n", _text("page_head.html"))
+def write_template(package: str | None, parts: Mapping[str, str], path: str | os.PathLike) -> None:
+    """Writes a package's page.html filled in, atomically. RegalError where it can't be."""
+    text = _text(package, "page.html").replace("@@HEAD@@\n", _text(__package__, "page_head.html"))
     page = re.sub(r"@@([A-Z]+)@@", lambda match: parts[match[1]], text)
     data = page.encode("utf-8", "replace")
     files.write_atomically(path, lambda file: file.write(data))
 
 
-def _text(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text("utf-8")
+def _text(package: str | None, name: str) -> str:
+    assert package is not None
+    return resources.files(package).joinpath(name).read_text("utf-8")
 
 
 def embedded(document: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from regal_jax.environments.machine_feasibility import evaluate_machines
+from regal_jax.environments.rcpsp.checker import evaluate_machines
 from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting import chrome_trace

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regal_jax.environments import feasibility, lower_bounds
-from regal_jax.environments.feasibility import MemoryTimeline
+from regal_jax.environments.placement import bounds, checker
+from regal_jax.environments.placement.checker import MemoryTimeline
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -70,7 +70,7 @@ def plot_memory(
     curves = _curves(graph, schedules)
     num_devices = max(schedule.num_devices for schedule in schedules.values())
     if lower_bound is None:
-        lower_bound = lower_bounds.peak_memory_bound(graph, num_devices)
+        lower_bound = bounds.peak_memory_bound(graph, num_devices)
     devices = _shown_devices(curves, num_devices)
     rows = max(len(devices), len(curves))
     figure = figures.new_figure(10.5, max(3.6, 1.0 + 1.9 * rows))
@@ -86,7 +86,7 @@ def _curves(graph: ComputationGraph, schedules: Mapping[str, Schedule]) -> list[
     """Grey for a first of several, colours for the others."""
     colors = (figures.SERIES if len(schedules) == 1 else (figures.GREY, *figures.SERIES)) * 9
     return [
-        _Curve(label, schedule, feasibility.memory_timeline(graph, schedule), color)
+        _Curve(label, schedule, checker.memory_timeline(graph, schedule), color)
         for (label, schedule), color in zip(schedules.items(), colors, strict=False)
     ]
 

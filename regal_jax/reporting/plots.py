@@ -17,7 +17,7 @@ from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting import figures
-from regal_jax.reporting.machine_plot import plot_machines
+from regal_jax.reporting.gantt import plot_machines
 from regal_jax.reporting.memory_plot import plot_memory
 from regal_jax.reporting.op_colors import by_kind
 from regal_jax.reporting.step_times import StepTimes, describe_steps, step_times

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from regal_jax.environments import feasibility
+from regal_jax.environments.placement import checker
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -70,7 +70,7 @@ def step_times(
       ScheduleError: for an invalid schedule, or a platform with another number of devices.
     """
     platform = dataclasses.replace(platform or Platform(schedule.num_devices), memory_capacity=None)
-    op_start = feasibility.evaluate(graph, schedule, platform).start
+    op_start = checker.evaluate(graph, schedule, platform).start
     steps = describe_steps(graph, schedule)
     duration = _durations(graph, steps, platform)
     if clock == "serial" or (clock is None and schedule.objective == "peak_memory"):

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regal_jax.environments import feasibility
+from regal_jax.environments.placement import checker
 from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting import statistics
@@ -123,7 +123,7 @@ def _compared(label: str, schedule: Schedule, before: float) -> dict[str, str]:
 
 
 def _quantities(graph: ComputationGraph, schedule: Schedule) -> dict[str, float]:
-    peak = feasibility.memory_timeline(graph, schedule).usage.max(axis=0).tolist()
+    peak = checker.memory_timeline(graph, schedule).usage.max(axis=0).tolist()
     devices = {f"device {device}": value for device, value in enumerate(peak)}
     totals = {"fullest device": max(peak), "all devices": sum(peak)}
     return devices | totals | {"makespan": schedule.makespan}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regal_jax.environments import feasibility
+from regal_jax.environments.placement import checker
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs import files
@@ -151,7 +151,7 @@ def _transfer_details(trace: _Trace, step: int) -> Event:
 
 def _counters(trace: _Trace, times: StepTimes) -> Iterator[Event]:
     """Bytes in use on each device where they change; the most within a nanosecond counts."""
-    usage = feasibility.memory_timeline(trace.graph, trace.schedule).usage
+    usage = checker.memory_timeline(trace.graph, trace.schedule).usage
     num_devices = trace.schedule.num_devices
     changes = memory_change_times(trace.steps, times, num_devices)
     rows = np.concatenate([np.zeros((1, num_devices), np.int64), np.rint(changes * 1000)])

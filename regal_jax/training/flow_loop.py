@@ -14,9 +14,9 @@ import numpy as np
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.subgraphs import random_subgraph
-from regal_jax.policies import flow_sampling
-from regal_jax.policies.flow_policy import FlowConfig, FlowInputs, padded_inputs
+from regal_jax.graphs.rewrites.subgraphs import random_subgraph
+from regal_jax.policies.gflownet import sampling
+from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs, padded_inputs
 from regal_jax.training import checkpoints
 from regal_jax.training.flow_plan import FlowPlan, Learner
 from regal_jax.training.flow_rollouts import speedups
@@ -96,7 +96,7 @@ def validate(
     """The means of ``VALIDATION``, with the same random numbers whatever the parameters."""
     best, top = [], []
     for inputs in held_out:
-        drawn = flow_sampling.draw(
+        drawn = sampling.draw(
             jax.random.key(0),
             params,
             inputs,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regal_jax.policies.flow_policy import FlowInputs
+from regal_jax.policies.gflownet.policy import FlowInputs
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from regal_jax.policies import trajectories
-from regal_jax.policies.flow_policy import FlowConfig, FlowInputs, flow_policy
-from regal_jax.policies.trajectories import Likelihood, Trajectories
+from regal_jax.policies.gflownet import rollout
+from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs, flow_policy
+from regal_jax.policies.gflownet.rollout import Likelihood, Trajectories
 from regal_jax.training.flow_plan import FlowPlan
 
 
@@ -22,7 +22,7 @@ def drawn(
     plan: FlowPlan,
 ) -> Trajectories:
     """As many trajectories of a policy as the plan asks for."""
-    return trajectories.sample(
+    return rollout.sample(
         flow_policy(policy),
         params,
         key,
@@ -42,7 +42,7 @@ def likelihood(
     plan: FlowPlan,
 ) -> Likelihood:
     """Of drawn trajectories, differentiable in the parameters."""
-    return trajectories.likelihood(
+    return rollout.likelihood(
         flow_policy(policy),
         params,
         inputs,

@@ -16,10 +16,10 @@ import numpy as np
 import optax
 
 from regal_jax.errors import OptionError
-from regal_jax.policies.flow_policy import FlowConfig, FlowInputs, flow_policy
-from regal_jax.policies.message_passing import MLP
-from regal_jax.policies.topoformer import Encoder, TemperatureEmbedding
-from regal_jax.policies.trajectories import Trajectories
+from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs, flow_policy
+from regal_jax.policies.gflownet.rollout import Trajectories
+from regal_jax.policies.networks.message_passing import MLP
+from regal_jax.policies.networks.topoformer import Encoder, TemperatureEmbedding
 from regal_jax.training import flow_rollouts
 from regal_jax.training.flow_objectives import OBJECTIVES, Flows, log_reward
 from regal_jax.training.flow_plan import FlowPlan, Learner

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from regal_jax.graphs.features import PolicyInputs
-from regal_jax.policies.beta_mutants import ActionSpace
-from regal_jax.policies.regal import RegalConfig, learned_search
-from regal_jax.training.examples import Bucket
+from regal_jax.graphs.features.placement import PolicyInputs
+from regal_jax.policies.regal.beta_mutants import ActionSpace
+from regal_jax.policies.regal.policy import RegalConfig, learned_search
 from regal_jax.training.regal import Examples, TrainingConfig
+from regal_jax.training.regal_examples import Bucket
 
 SIMILAR = 1e-9
 """Relative difference of costs from which on one action vector counts as better than another."""

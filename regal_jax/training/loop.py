@@ -13,11 +13,11 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from regal_jax.errors import OptionError
-from regal_jax.policies.regal import RegalConfig, regal_search
+from regal_jax.policies.regal.policy import RegalConfig, regal_search
 from regal_jax.training import checkpoints
-from regal_jax.training.examples import Bucket
 from regal_jax.training.metrics_log import MetricsLog
 from regal_jax.training.regal import Examples, TrainingConfig, TrainState, init_state, train_step
+from regal_jax.training.regal_examples import Bucket
 
 METRICS = (
     "reward",

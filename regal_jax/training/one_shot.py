@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from regal_jax.environments.machine_problem import MachineProblem
+from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import OptionError
-from regal_jax.policies.one_shot import (
+from regal_jax.policies.one_shot.policy import (
     Draws,
     OneShotConfig,
     Scores,
@@ -27,7 +27,7 @@ from regal_jax.policies.one_shot import (
     log_prob,
     one_shot_policy,
 )
-from regal_jax.policies.ordering import OrderingInputs, flip_signs
+from regal_jax.policies.topological_order.policy import OrderingInputs, flip_signs
 
 OneShotBaseline = Literal["standardised", "greedy_rollout"]
 

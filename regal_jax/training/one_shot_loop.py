@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from regal_jax.environments.machine_problem import MachineProblem
+from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.policies.one_shot import OneShotConfig, draw, greedy, padded_inputs
+from regal_jax.policies.one_shot.policy import OneShotConfig, draw, greedy, padded_inputs
 from regal_jax.training import one_shot as reinforce
 from regal_jax.training.one_shot import OneShotExample, OneShotTraining
 from regal_jax.training.run_folder import EpochGraphs, ahead, open_run

@@ -16,8 +16,8 @@ from regal_jax.graphs import batching
 from regal_jax.graphs.batching import GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.precedence import op_pairs
-from regal_jax.policies.ordering import OrderingConfig, ordering_inputs
-from regal_jax.search import dynamic_programming
+from regal_jax.policies.topological_order.policy import OrderingConfig, ordering_inputs
+from regal_jax.search.orders import dynamic_programming
 from regal_jax.training import topological_order as reinforce
 from regal_jax.training.run_folder import EpochGraphs, ahead, open_run
 from regal_jax.training.topological_order import OrderingExamples, OrderingTraining

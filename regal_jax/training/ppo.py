@@ -19,8 +19,8 @@ import numpy as np
 import optax
 
 from regal_jax.errors import OptionError
-from regal_jax.policies.flow_policy import FlowConfig, FlowInputs, flow_policy
-from regal_jax.policies.trajectories import Likelihood
+from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs, flow_policy
+from regal_jax.policies.gflownet.rollout import Likelihood
 from regal_jax.training import flow_rollouts
 from regal_jax.training.flow_objectives import log_reward
 from regal_jax.training.flow_plan import FlowPlan, Learner

@@ -12,10 +12,10 @@ import optax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from regal_jax.environments.fitness import CostModel
-from regal_jax.graphs.features import PolicyInputs
-from regal_jax.policies.message_passing import GraphValue
-from regal_jax.policies.regal import RegalConfig, learned_search
+from regal_jax.environments.placement.cost import CostModel
+from regal_jax.graphs.features.placement import PolicyInputs
+from regal_jax.policies.networks.message_passing import GraphValue
+from regal_jax.policies.regal.policy import RegalConfig, learned_search
 
 
 @dataclasses.dataclass(frozen=True)

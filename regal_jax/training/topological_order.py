@@ -10,11 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from regal_jax.environments import peak_memory
-from regal_jax.environments.list_scheduler import Order
+from regal_jax.environments.placement import peak_memory
+from regal_jax.environments.placement.list_scheduler import Order
 from regal_jax.graphs.batching import GraphArrays
-from regal_jax.policies.ordering import OrderingConfig, OrderingInputs, flip_signs, ordering_policy
-from regal_jax.search import order_sampling
+from regal_jax.policies.topological_order.policy import (
+    OrderingConfig,
+    OrderingInputs,
+    flip_signs,
+    ordering_policy,
+)
+from regal_jax.search.orders import sampling
 
 Baseline = Literal["greedy_rollout", "leave_one_out"]
 
@@ -112,7 +117,7 @@ def sampled(params, key, inputs: OrderingInputs, policy: OrderingConfig, samples
     priority = np.asarray(_priorities(params, inputs, policy))
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     uniforms = rng.random((count, samples, priority.shape[1]))
-    return order_sampling.batch_positions(inputs.relations, priority, uniforms)
+    return sampling.batch_positions(inputs.relations, priority, uniforms)
 
 
 def greedy(params, inputs: OrderingInputs, policy: OrderingConfig):
@@ -120,7 +125,7 @@ def greedy(params, inputs: OrderingInputs, policy: OrderingConfig):
     if policy.decoder == "ar" or jax.default_backend() != "cpu":
         return _greedy_on_device(params, inputs, policy)
     priority = np.asarray(_priorities(params, inputs, policy))
-    return order_sampling.batch_positions(inputs.relations, priority, None)[:, 0]
+    return sampling.batch_positions(inputs.relations, priority, None)[:, 0]
 
 
 def costs(graph: GraphArrays, positions: jax.Array) -> jax.Array:

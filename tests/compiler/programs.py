@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 
-from regal_jax.compiler.buffers import taken_over
-from regal_jax.graphs.importers.xla_text import parse_module
+from regal_jax.compiler.xla.buffers import taken_over
+from regal_jax.graphs.importers.xla.text import parse_module
 
 BRANCHES = 8
 WEIGHTS = [jax.ShapeDtypeStruct((64, 64), jnp.float32)] * BRANCHES

@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regal_jax.datasets import flow_corpora, zoo
+from regal_jax.datasets import flow_corpora
 from regal_jax.datasets.flow_corpora import most_speedup, real_graphs, single_graph, training_pool
+from regal_jax.datasets.zoo import load
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
-from regal_jax.environments.problem import PlacementProblem
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.search.makespan_heuristics import critical_path
+from regal_jax.search.list_scheduling.heuristics import critical_path
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +72,8 @@ def test_test_graphs_are_like_the_paper_s(graphs):
 
 def test_test_graphs_are_of_unseen_architectures(graphs):
     """Not only of other families: no training graph has the architecture in another frontend."""
-    families = {row["family"] for row in zoo.card()}
-    seen = {family.split("/")[-1] for family in families if zoo.family_bucket(family) < 50}
+    families = {row["family"] for row in load.card()}
+    seen = {family.split("/")[-1] for family in families if load.family_bucket(family) < 50}
     assert len(seen) > 300
     assert not seen & {graph.family.split("/")[-1] for graph in graphs["test"]}
 
@@ -88,7 +89,7 @@ def test_transfers_matter(graphs):
 def test_pool():
     pool = training_pool()
     assert len(pool) > 400
-    assert set(zoo.splits(pool)) == {"train"}
+    assert set(load.splits(pool)) == {"train"}
     assert min(graph.num_ops for graph in pool) >= 25
     assert max(graph.num_ops for graph in pool) <= 400
     assert min(map(most_speedup, pool)) >= 1.3
@@ -100,7 +101,7 @@ def test_limits_of_the_pool(monkeypatch):
         n: ComputationGraph.create(num_ops=n, producer=[], size=[], consumers=[])
         for n in range(1, 7)
     }
-    monkeypatch.setattr(zoo, "model_zoo", lambda split: list(free.values()))
+    monkeypatch.setattr(load, "model_zoo", lambda split: list(free.values()))
     assert training_pool(min_ops=2, max_ops=5, min_speedup=3) == [free[3], free[4], free[5]]
     assert training_pool(min_ops=4, max_ops=4, min_speedup=1.3) == [free[4]]
 

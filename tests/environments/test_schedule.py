@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regal_jax.environments import schedule as schedules
-from regal_jax.environments.problem import PlacementProblem
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError, RegalError, ScheduleError
 from tests.strategies import computation_graphs

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from regal_jax.environments.feasibility import evaluate
+from regal_jax.environments.placement.checker import evaluate
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.rewrites.transforms import permute
 from regal_jax.graphs.topology_hash import topology_hash
-from regal_jax.graphs.transforms import permute
 from tests.strategies import computation_graphs
 
 

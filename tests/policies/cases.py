@@ -5,7 +5,7 @@ import numpy as np
 
 from regal_jax.graphs.batching import GraphShape, exact_shape
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.features import PolicyInputs, policy_inputs
+from regal_jax.graphs.features.placement import PolicyInputs, policy_inputs
 
 
 def chain(length: int) -> ComputationGraph:

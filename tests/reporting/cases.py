@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
-from regal_jax.environments.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
 from tests.strategies import computation_graphs

@@ -5,12 +5,12 @@ import builtins
 import numpy as np
 import pytest
 
-from regal_jax.environments import feasibility
+from regal_jax.environments.placement import checker
 from regal_jax.errors import MissingDependencyError, OptionError, RegalError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.kind_groups import GROUPS, group_of
 from regal_jax.reporting import figures, graph_layout, graph_plot
-from regal_jax.reporting.kind_groups import GROUPS, group_of
 from tests.policies.cases import random_graph
 from tests.reporting.cases import hand_graph, one_device_schedule
 
@@ -106,7 +106,7 @@ def test_the_memory_drawn_is_that_of_program_order():
     usage, row = graph_plot._memory_in_program_order(hand_graph())
     schedule = one_device_schedule()
     program = schedule.replace(steps=np.arange(hand_graph().num_ops))
-    timeline = feasibility.memory_timeline(hand_graph(), program)
+    timeline = checker.memory_timeline(hand_graph(), program)
     np.testing.assert_array_equal(usage, timeline.usage[:, 0])
     assert usage[row] == usage.max()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from regal_jax.environments import feasibility
+from regal_jax.environments.placement import checker
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import ScheduleError
 from regal_jax.reporting.step_times import describe_steps, memory_change_times, step_times
@@ -55,7 +55,7 @@ def test_parallel_ends_at_the_makespan_and_memory_changes_in_order(case):
     graph, schedule, platform = case
     times = step_times(graph, schedule, platform, clock="parallel")
     is_op = describe_steps(graph, schedule).tensor < 0
-    assert times.finish[is_op].max() == feasibility.evaluate(graph, schedule, platform).makespan
+    assert times.finish[is_op].max() == checker.evaluate(graph, schedule, platform).makespan
     steps = describe_steps(graph, schedule)
     changes = memory_change_times(steps, times, schedule.num_devices)
     assert np.all(np.diff(changes, axis=0) >= 0)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regal_jax.environments.machine_problem import MachineProblem
+from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import RegalError, ScheduleError
 from regal_jax.reporting import traces
-from tests.environments.machine_cases import graph_of, machine_graphs
+from tests.environments.rcpsp.cases import graph_of, machine_graphs
 from tests.reporting.cases import SLOW_LINKS, hand_graph, hand_schedule, scheduled_graphs
 
 

@@ -11,10 +11,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.policies.regal import RegalConfig
+from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.training import checkpoints
-from regal_jax.training.examples import Bucket, prepare_examples
 from regal_jax.training.regal import TrainingConfig, init_state, train_step
+from regal_jax.training.regal_examples import Bucket, prepare_examples
 from tests.policies.cases import random_graph
 
 REGAL = RegalConfig(size=4, rounds=2, feature_evaluations=100)

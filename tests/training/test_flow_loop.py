@@ -11,13 +11,13 @@ import pytest
 
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
-from regal_jax.policies.flow_policy import FlowConfig, padded_inputs
+from regal_jax.policies.gflownet.policy import FlowConfig, padded_inputs
 from regal_jax.training import checkpoints, flow_loop, gflownet
 from regal_jax.training.flow_loop import train_flow
 from regal_jax.training.flow_plan import FlowPlan, Learner
 from regal_jax.training.gflownet import FlowTraining
 from tests.policies.cases import random_graph
-from tests.policies.flow_cases import WITHOUT_EDGES
+from tests.policies.gflownet.cases import WITHOUT_EDGES
 from tests.training.cases import rows, stopped
 
 POLICY = dataclasses.replace(WITHOUT_EDGES, max_ops=20)

@@ -11,18 +11,13 @@ import pytest
 from regal_jax.datasets.task_graphs import task_graph
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
-from regal_jax.policies import trajectories
-from regal_jax.policies.flow_policy import FlowConfig, flow_inputs
+from regal_jax.policies.gflownet import rollout
+from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs
 from regal_jax.training import flow_rollouts, gflownet
 from regal_jax.training.flow_objectives import log_reward
 from regal_jax.training.gflownet import FlowTraining, LogPartition
 from tests.policies.cases import random_params
-from tests.policies.flow_cases import (
-    decisions,
-    log_rewards,
-    new_policy,
-    terminal_distribution,
-)
+from tests.policies.gflownet.cases import decisions, log_rewards, new_policy, terminal_distribution
 
 GRAPH = task_graph([(0, 2), (1, 2), (1, 3), (3, 4)], [2.0, 1.0, 3.0, 1.5, 0.5])
 """Of 68 sets of two chains, 136 pairs of chains; speedups 1 to 1.6."""
@@ -149,7 +144,7 @@ def test_an_update_reports_what_it_drew():
         config=TRAINING,
     )
     drawn = jax.jit(
-        lambda params: trajectories.sample(
+        lambda params: rollout.sample(
             gflownet.flow_policy(ENCODE_ONCE),
             params,
             jax.random.key(3),

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 from regal_jax.errors import OptionError
-from regal_jax.policies.beta_mutants import ActionSpace
-from regal_jax.policies.regal import RegalConfig
+from regal_jax.policies.regal.beta_mutants import ActionSpace
+from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.training import imitation, loop
 from regal_jax.training.checkpoints import load_policy
-from regal_jax.training.examples import prepare_examples
 from regal_jax.training.imitation import Closeness
-from regal_jax.training.pipeline import train_regal
 from regal_jax.training.regal import TrainingConfig
+from regal_jax.training.regal_examples import prepare_examples
+from regal_jax.training.regal_pipeline import train_regal
 from tests.training.cases import small_graphs
 
 REGAL = RegalConfig(

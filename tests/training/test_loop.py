@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regal_jax.errors import OptionError, RegalError
-from regal_jax.policies.regal import RegalConfig
+from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.training import checkpoints, loop
 from tests.policies.cases import chain, inputs_of
 from tests.training.cases import CONFIG, REGAL, buckets, rows, stopped

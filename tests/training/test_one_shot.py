@@ -12,9 +12,15 @@ import optax
 import pytest
 
 from regal_jax.datasets.job_shop import uniform_job_shops
-from regal_jax.environments.machine_problem import MachineProblem
+from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import OptionError
-from regal_jax.policies.one_shot import OneShotConfig, Scores, draw, greedy, one_shot_policy
+from regal_jax.policies.one_shot.policy import (
+    OneShotConfig,
+    Scores,
+    draw,
+    greedy,
+    one_shot_policy,
+)
 from regal_jax.training import one_shot as reinforce
 from regal_jax.training.one_shot import OneShotTraining
 from regal_jax.training.one_shot_loop import prepared

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from regal_jax.datasets.job_shop import uniform_job_shops
-from regal_jax.environments.machine_problem import MachineProblem
+from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import OptionError, RegalError
-from regal_jax.policies.one_shot import OneShotConfig, chromosomes, draw, greedy
+from regal_jax.policies.one_shot.policy import OneShotConfig, chromosomes, draw, greedy
 from regal_jax.training import checkpoints, one_shot_loop
 from regal_jax.training import one_shot as reinforce
 from regal_jax.training.one_shot import OneShotTraining

@@ -11,9 +11,9 @@ import pytest
 
 from regal_jax.datasets.layered import layered_graphs
 from regal_jax.errors import OptionError, RegalError
-from regal_jax.policies.ordering import OrderingConfig, ordering_policy
-from regal_jax.policies.regal import RegalConfig
-from regal_jax.search.dynamic_programming import best_of_random, order_peak
+from regal_jax.policies.regal.policy import RegalConfig
+from regal_jax.policies.topological_order.policy import OrderingConfig, ordering_policy
+from regal_jax.search.orders.dynamic_programming import best_of_random, order_peak
 from regal_jax.training import checkpoints, ordering_loop
 from regal_jax.training import topological_order as reinforce
 from regal_jax.training.ordering_loop import batches, train_ordering

@@ -12,12 +12,12 @@ import pytest
 from regal_jax.datasets.task_graphs import task_graph
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
-from regal_jax.policies.flow_policy import flow_inputs
-from regal_jax.policies.trajectories import Likelihood
+from regal_jax.policies.gflownet.policy import flow_inputs
+from regal_jax.policies.gflownet.rollout import Likelihood
 from regal_jax.training import ppo
 from regal_jax.training.ppo import PPOTraining, ppo_loss
-from tests.policies.flow_cases import WITHOUT_EDGES as POLICY
-from tests.policies.flow_cases import new_policy
+from tests.policies.gflownet.cases import WITHOUT_EDGES as POLICY
+from tests.policies.gflownet.cases import new_policy
 
 CONFIG = PPOTraining(num_devices=2, trajectories=20, steps=40, learning_rate=1e-2)
 CHAINS = task_graph([(0, 1), (2, 3), (4, 5)], [5.0, 1.0, 1.0, 5.0, 2.0, 2.0])

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from regal_jax.policies.regal import RegalConfig
+from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.training import regal as training
 from regal_jax.training.regal import Examples, TrainingConfig, init_state
 from tests.cpu_devices import run_on_devices

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from regal_jax.policies.one_shot import OneShotConfig
+from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.training import checkpoints
 from regal_jax.training.run_folder import ahead, open_run
 

@@ -15,9 +15,9 @@ from jax.sharding import PartitionSpec as P
 from regal_jax.datasets.layered import layered_graphs
 from regal_jax.graphs import batching
 from regal_jax.graphs.batching import GraphShape
-from regal_jax.policies.ordering import OrderingConfig, ordering_policy
-from regal_jax.search import order_sampling
-from regal_jax.search.dynamic_programming import order_peak
+from regal_jax.policies.topological_order.policy import OrderingConfig, ordering_policy
+from regal_jax.search.orders import sampling
+from regal_jax.search.orders.dynamic_programming import order_peak
 from regal_jax.training import topological_order as reinforce
 from regal_jax.training.ordering_loop import batches
 from regal_jax.training.topological_order import OrderingTraining
@@ -78,13 +78,13 @@ SHAPE = GraphShape(ops=10, tensors=24, edges=128, output_window=32, edge_window=
 def test_costs_are_peaks_of_orders(graph, seed):
     """With workspaces, tensors that stay, tensors that nobody makes, and padding."""
     uniforms = np.random.default_rng(seed).random((3, graph.num_ops))
-    successors = order_sampling.op_successors(graph)
-    exact = order_sampling.sampled_positions(successors, np.zeros(graph.num_ops), uniforms)
+    successors = sampling.op_successors(graph)
+    exact = sampling.sampled_positions(successors, np.zeros(graph.num_ops), uniforms)
     positions = np.full((3, SHAPE.ops), SHAPE.ops, np.int32)
     positions[:, : graph.num_ops] = exact
     arrays = jax.tree.map(lambda leaf: leaf[None], batching.graph_arrays(graph, SHAPE))
     found = reinforce.costs(arrays, positions[None])
-    expected = [order_peak(graph, order_sampling.order_of(position)) for position in exact]
+    expected = [order_peak(graph, sampling.order_of(position)) for position in exact]
     assert found.shape == (1, 3)
     assert found[0].tolist() == expected
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from regal_jax.errors import ImporterError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.files import load_graph
-from regal_jax.graphs.importers.cost_graph import from_cost_graph
-from regal_jax.graphs.importers.onnx_model import from_onnx
-from regal_jax.graphs.importers.xla_module import from_hlo
+from regal_jax.graphs.importers.onnx.model import from_onnx
+from regal_jax.graphs.importers.tensorflow.cost_graph import from_cost_graph
+from regal_jax.graphs.importers.xla.module import from_hlo
 
 
 def import_graph(path: str | os.PathLike) -> ComputationGraph:

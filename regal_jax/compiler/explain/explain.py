@@ -1,0 +1,150 @@
+"""``rj.explain``: from a function, a compiled one, a text or a file to its explanation."""
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from regal_jax.compiler.explain.explanation import Explanation, explain_module
+from regal_jax.compiler.xla.candidates import Search
+from regal_jax.compiler.xla.reschedule import memory_of
+from regal_jax.errors import ImporterError, OptionError, RegalError
+from regal_jax.graphs.importers.xla.module import text_of
+from regal_jax.graphs.importers.xla.text import parse_module
+
+
+def explain(source: Any, *args: Any, search: bool | Search = False, **kwargs: Any) -> Explanation:
+    """Why a compiled program's memory peak is where it is, what bounds it, what would lower it.
+
+    ``regal_jax.reporting`` shows it: ``explain_text.explanation_text`` and
+    ``explain_page.write_page``.
+
+    Args:
+      source: a function and, after it, arguments to compile it for (arrays or
+        ``jax.ShapeDtypeStruct``); it may be jitted, or be one of ``rj.jit``. Or, without
+        arguments, ``jax.stages.Lowered`` or ``Compiled``; the text of a scheduled HLO module; the
+        path of a file of it, or of a serialized module (``.pb``).
+      search: whether better orders are searched for, or how.
+
+    Raises:
+      ImporterError: no such file, or not a module. CompilerError: a module without a schedule, or
+        a function that ``rj.jit`` can't compile. OptionError: arguments where none belong. What
+        the function raises when it is traced passes.
+    """
+    temp_bytes = None
+    if callable(source) or hasattr(source, "compile"):
+        source = _compiled(source, args, kwargs)
+        temp_bytes = _temp_bytes(source)
+    elif args or kwargs:
+        raise OptionError("explain: only functions take arguments")
+    elif not isinstance(source, str | bytes | os.PathLike):
+        raise ImporterError(f"explain: {type(source).__name__} is no program")
+    text, where, _ = text_of(source)
+    wanted = search if isinstance(search, Search) else Search() if search else None
+    try:
+        return explain_module(parse_module(text), text, temp_bytes=temp_bytes, search=wanted)
+    except RegalError as error:
+        raise type(error)(f"{where}: {error}") from None
+    except (KeyError, IndexError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ImporterError(f"{where}: a malformed HLO module ({reason})") from error
+
+
+def explain_named(name: str, *, search: bool | Search = False) -> Explanation:
+    """``explain`` for what a name on the command line stands for.
+
+    Args:
+      name: a file that there is; else ``package.module:function`` or ``path/to/file.py:function``,
+        a function that is called without arguments and returns (function, arguments), or a lowered
+        or compiled function. Modules are looked for in the working directory, too.
+      search: as of ``explain``.
+
+    Raises:
+      ImporterError: no such file or function, or what loading, calling or tracing it raises. Others
+        as ``explain``.
+    """
+    module, colon, function = name.rpartition(":")
+    if Path(name).exists() or not colon:
+        return explain(name, search=search)
+    try:
+        with _importable(Path(module).parent if module.endswith(".py") else Path.cwd()):
+            source, args = _parts(getattr(_loaded(module), function)())
+            return explain(source, *args, search=search)
+    except RegalError as error:
+        raise type(error)(f"{name}: {error}") from None
+    except Exception as error:
+        raise ImporterError(f"{name}: {type(error).__name__}: {error}") from error
+
+
+def _parts(made: Any) -> tuple[Any, tuple]:
+    """(function, arguments) of what a named function returns. Raises ImporterError."""
+    if isinstance(made, tuple) and len(made) == 2 and callable(made[0]):
+        fn, args = made
+        return fn, tuple(args) if isinstance(args, tuple | list) else (args,)
+    if hasattr(made, "compile") or hasattr(made, "as_text"):
+        return made, ()
+    kind = type(made).__name__
+    raise ImporterError(
+        f"must return (function, arguments), or a lowered or compiled function, not {kind}"
+    )
+
+
+def _loaded(module: str) -> Any:
+    if not module.endswith(".py"):
+        return importlib.import_module(module)
+    spec = importlib.util.spec_from_file_location(Path(module).stem, module)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@contextlib.contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """Modules in a folder can be imported inside."""
+    path = str(folder.resolve())
+    sys.path.insert(0, path)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(path)
+
+
+def _compiled(source: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """The compiled function of a function, a lowered one, or itself."""
+    if hasattr(source, "as_text") and (args or kwargs):
+        raise OptionError("explain: a lowered or compiled function takes no arguments")
+    with _own_lines():
+        if not hasattr(source, "as_text"):
+            jitted = source if hasattr(source, "lower") else jax.jit(source)
+            source = jitted.lower(*args, **kwargs)
+        return source.compile() if hasattr(source, "compile") else source
+
+
+@contextlib.contextmanager
+def _own_lines() -> Iterator[None]:
+    """Inside, JAX's compilation cache gives no program whose lines are those of another one."""
+    name = "jax_compilation_cache_include_metadata_in_key"
+    before = getattr(jax.config, name)
+    jax.config.update(name, True)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
+
+
+def _temp_bytes(compiled: Any) -> int | None:
+    """The temporaries that XLA allocates; None where it doesn't tell."""
+    try:
+        return memory_of(compiled).temporaries
+    except (AttributeError, NotImplementedError, jax.errors.JaxRuntimeError):
+        return None

@@ -1,0 +1,184 @@
+"""The explanation of a program's memory peak as one HTML page.
+
+The page needs no network: styles, script and data stand in the file.
+"""
+
+import html
+import os
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from regal_jax.compiler.explain import text
+from regal_jax.reporting import html_page
+from regal_jax.reporting.tables import human_bytes, human_percent
+
+if TYPE_CHECKING:
+    from regal_jax.compiler.explain.explanation import Explanation, Step
+    from regal_jax.compiler.explain.remedies import Remedy
+
+
+def write_page(explanation: "Explanation", path: str | os.PathLike) -> None:
+    """Writes the page of an explanation, atomically; the same bytes for the same explanation.
+
+    Raises RegalError where the place can't be written.
+    """
+    parts = {
+        "TITLE": html.escape(f"Memory of {explanation.module}"),
+        "HEADLINE": html.escape(_headline(explanation)),
+        "TILES": _tiles(explanation),
+        "BOUND": html.escape(text.bound(explanation)),
+        "ALLOCATION": html.escape(text.allocation(explanation)),
+        "REMEDIES": _remedies(explanation),
+        "NOTES": html_page.paragraphs("\n\n".join(text.notes(explanation))),
+        "ORDERS": _orders(explanation),
+        "DATA": html_page.embedded(page_data(explanation)),
+    }
+    html_page.write_template(__package__, parts, path)
+
+
+def page_data(explanation: "Explanation") -> dict[str, Any]:
+    """What the script reads. Lists of steps are written as differences."""
+    memory, bound = explanation.memory, explanation.bound
+    return {
+        "peakStep": explanation.peak_step,
+        "bound": bound.num_bytes,
+        "steps": _step_columns(explanation.steps),
+        "buffers": {
+            "bytes": [one.num_bytes for one in memory.memories],
+            "kind": _indexed([one.kind for one in memory.memories]),
+            "first": _differences(one.first for one in memory.memories),
+            "length": [one.last - one.first + 1 for one in memory.memories],
+            "writes": [len(one.values) for one in memory.memories],
+            "write": _differences(memory.values[v].step for m in memory.memories for v in m.values),
+            "shape": _indexed([explanation.shape_of(v) for m in memory.memories for v in m.values]),
+            "reads": [len(one.reads) for one in memory.memories],
+            "read": _differences(step for one in memory.memories for step in one.reads),
+        },
+        "remedies": [list(remedy.memories) for remedy in explanation.remedies],
+    }
+
+
+def _step_columns(steps: Sequence["Step"]) -> dict[str, Any]:
+    return {
+        "instruction": [step.instruction for step in steps],
+        "computation": _indexed([step.computation for step in steps]),
+        "opcode": _indexed([step.opcode for step in steps]),
+        "opName": _paths([step.op_name for step in steps]),
+        "line": _indexed([text.place(step.source) for step in steps]),
+        "file": _indexed([str(step.source or "") for step in steps]),
+    }
+
+
+def _headline(explanation: "Explanation") -> str:
+    step = explanation.steps[explanation.peak_step]
+    where = text.place(step.source)
+    return (
+        f"{human_bytes(explanation.peak)} are in use at step {explanation.peak_step:,} of "
+        f"{len(explanation.steps):,}, when {step.instruction} runs"
+        + (f": {where}." if where else ".")
+    )
+
+
+def _tiles(explanation: "Explanation") -> str:
+    """The numbers at the top, as the entries of a description list."""
+    peak, allocated = explanation.peak, explanation.allocated
+    gain = explanation.reducible
+    live = len(explanation.at_peak)
+    measured = "an estimate" if allocated.measured is None else "temporaries measured"
+    numbers = [
+        ("peak in use", human_bytes(peak), f"in {live:,} buffers"),
+        ("no order needs less than", human_bytes(explanation.bound.num_bytes), _gain(peak, gain)),
+        ("XLA allocates", human_bytes(allocated.total), measured),
+    ]
+    if explanation.remedies:
+        best = explanation.remedies[0]
+        title = text.advice(explanation, best).title
+        numbers.append(("largest remedy saves up to", human_bytes(best.saves), title))
+    if explanation.orders:
+        numbers.append(_best_order(explanation))
+    return "\n".join(
+        f"<div><dt>{html.escape(label)}</dt><dd>{html.escape(value)}"
+        f"<small>{html.escape(detail)}</small></dd></div>"
+        for label, value, detail in numbers
+    )
+
+
+def _gain(peak: int, gain: int) -> str:
+    if gain <= 0:
+        return "the peak is at its bound"
+    return f"another could save {human_percent(100 * gain / peak)} at most"
+
+
+def _best_order(explanation: "Explanation") -> tuple[str, str, str]:
+    before, best = explanation.orders[0], min(explanation.orders, key=lambda one: one.temporaries)
+    saved = before.temporaries - best.temporaries
+    percent = human_percent(100 * saved / before.temporaries) if before.temporaries else "0.0 %"
+    return "best order found saves", human_bytes(saved), f"{percent} of temporaries, {best.name}"
+
+
+def _remedies(explanation: "Explanation") -> str:
+    """The items of an ordered list."""
+    if not explanation.remedies:
+        return "<li>Nothing found that saves a thousandth of the peak.</li>"
+    return "\n".join(
+        _remedy(explanation, number, remedy) for number, remedy in enumerate(explanation.remedies)
+    )
+
+
+def _remedy(explanation: "Explanation", number: int, remedy: "Remedy") -> str:
+    words = text.advice(explanation, remedy)
+    percent = 100 * remedy.saves / explanation.peak
+    full = f' title="{html.escape(str(remedy.source))}"' if remedy.source else ""
+    title = html.escape(words.title[:1].upper() + words.title[1:])
+    return (
+        f'<li><div class="saves"><b>{human_bytes(remedy.saves)}</b>'
+        f"<span>{human_percent(percent)} of the peak</span>"
+        f'<svg viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="track" width="100" height="6"/>'
+        f'<rect class="fill" width="{min(percent, 100):.1f}" height="6"/></svg></div>'
+        f"<div><h3>{title}</h3><p{full}>{html.escape(words.detail)}</p></div>"
+        f'<button type="button" data-remedy="{number}" '
+        f'aria-label="Show the buffers of remedy {number + 1}">Show buffers</button></li>'
+    )
+
+
+def _orders(explanation: "Explanation") -> str:
+    """A section with the orders of a search, or nothing."""
+    rows = text.order_rows(explanation)
+    if not rows:
+        return ""
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in rows[0])
+    lines = []
+    for row in rows:
+        name, *rest = row.values()
+        cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in rest)
+        lines.append(f'<tr><th scope="row">{html.escape(name)}</th>{cells}</tr>')
+    body = "\n".join(lines)
+    return (
+        '<section aria-labelledby="orders-title">\n<h2 id="orders-title">Orders compared</h2>\n'
+        "<p>The order that the program has, and those that a search found; what XLA would allocate "
+        'is an estimate.</p>\n<div class="card scroll" role="region" '
+        'aria-labelledby="orders-title" tabindex="0"><table class="plain" id="orders">\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>\n</section>"
+    )
+
+
+def _indexed(labels: Sequence[str]) -> dict[str, list]:
+    """Repetitive labels: the distinct ones, and the place of each among them."""
+    place = {label: index for index, label in enumerate(dict.fromkeys(labels))}
+    return {"values": list(place), "index": [place[label] for label in labels]}
+
+
+def _paths(paths: Sequence[str]) -> dict[str, dict[str, list]]:
+    """Labels with slashes: the places of both parts, before and after the last slash."""
+    parts = [path.rpartition("/") for path in paths]
+    return {
+        "head": _indexed([head + slash for head, slash, _ in parts]),
+        "tail": _indexed([tail for _, _, tail in parts]),
+    }
+
+
+def _differences(numbers: Iterable[int]) -> list[int]:
+    """Each number less the one before it, the first less 0."""
+    return [after - before for before, after in pairwise([0, *numbers])]

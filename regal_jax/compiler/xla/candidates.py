@@ -1,0 +1,129 @@
+"""Orders of a module's instructions, best first by what XLA would allocate for them."""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from regal_jax import api
+from regal_jax.compiler.xla.buffers import allocate
+from regal_jax.compiler.xla.module_orders import (
+    ModuleOrder,
+    instruction_order,
+    reordered,
+    sequenced,
+)
+from regal_jax.compiler.xla.packing import temporary_bytes
+from regal_jax.compiler.xla.search_graph import search_graph
+from regal_jax.environments.placement import bounds
+from regal_jax.errors import OptionError
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.importers.xla.text import Module
+from regal_jax.search.orders.dynamic_programming import order_peak
+
+METHODS = ("xla_list", "xla_dfs", "lpmf", "breadth_first", "depth_first", "dp", "auto")
+"""The portfolio: orders of one device, the cheap ones first."""
+
+MOST_OPS_OF_DP = 60
+"""Ops up to which the exact dynamic programme is tried."""
+
+
+class Candidate(NamedTuple):
+    """An order of a module.
+
+    Attributes:
+      name: the method that it is by.
+      order: of the computations that it changes.
+      estimate: bytes of temporaries that XLA would allocate (``packing``).
+    """
+
+    name: str
+    order: ModuleOrder
+    estimate: int
+
+
+class Search(NamedTuple):
+    """How orders are searched for.
+
+    Attributes:
+      methods: names of ``regal_jax.methods.METHODS`` for one device.
+      evaluations: of "auto" on one computation; the other methods take their own number.
+      time_limit: seconds for everything, or None; with a limit results depend on the machine.
+      seed: of everything random.
+    """
+
+    methods: Sequence[str] = METHODS
+    evaluations: int = 200_000
+    time_limit: float | None = None
+    seed: int = 0
+
+
+def estimated(module: Module, order: ModuleOrder) -> int:
+    """Bytes of temporaries that XLA would allocate for a module in another order."""
+    return temporary_bytes(allocate(reordered(module, order)))
+
+
+def candidates(module: Module, search: Search) -> list[Candidate]:
+    """Orders by every method, the best first, none twice.
+
+    Bodies of loops, branches and calls are ordered before what runs them, each by its best method
+    by the estimate. What is at its lower bound already, or has nothing to reorder, stays as it is.
+    Raises OptionError where a method doesn't fit, such as one without a policy for one device.
+    """
+    deadline = time.perf_counter() + (search.time_limit or float("inf"))
+    chosen: ModuleOrder = {}
+    for name in sequenced(module):
+        base = reordered(module, chosen)
+        found = [
+            Candidate(method, order, estimated(base, order))
+            for method, sequence in _sequences(base, name, search, deadline)
+            for order in ({**chosen, name: sequence},)
+        ]
+        best = sorted(_distinct(found), key=lambda candidate: candidate.estimate)
+        if name != module.entry and best and best[0].estimate < estimated(base, {}):
+            chosen = best[0].order
+    if chosen:
+        best.append(Candidate("bodies", chosen, estimated(module, chosen)))
+    return sorted(best, key=lambda candidate: candidate.estimate)
+
+
+def _sequences(
+    module: Module, name: str, search: Search, deadline: float
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """(method, order of the instructions) of one computation."""
+    graph = search_graph(module, name)
+    if _is_settled(graph):
+        return
+    for method in search.methods:
+        left = deadline - time.perf_counter()
+        if left <= 0 or (method == "dp" and graph.num_ops > MOST_OPS_OF_DP):
+            continue
+        try:
+            schedule = api.optimize(
+                graph,
+                num_devices=1,
+                method=method,
+                seed=search.seed,
+                evaluations=search.evaluations if method == "auto" else None,
+                time_limit=None if left == float("inf") else left,
+            )
+        except OptionError:
+            if method == "dp":  # has more states than it can hold
+                continue
+            raise
+        ops = schedule.ops_in_order().tolist()
+        yield method, instruction_order(module.computations[name], graph, ops)
+
+
+def _is_settled(graph: ComputationGraph) -> bool:
+    """Whether no order needs less than the one that there is."""
+    if graph.num_ops < 3:
+        return True
+    peak = order_peak(graph, np.arange(graph.num_ops))
+    return peak <= bounds.peak_memory_bound(graph, 1)
+
+
+def _distinct(found: Sequence[Candidate]) -> list[Candidate]:
+    """Without orders that are there already."""
+    return list({tuple(sorted(one.order.items())): one for one in reversed(found)}.values())

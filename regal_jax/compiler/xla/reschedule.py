@@ -1,0 +1,181 @@
+"""Compiles a program in several orders, and keeps the one that needs the least memory.
+
+Orders are found by liveness and packing (``candidates``), the best few are compiled, with little
+effort spent on kernels, and what they truly allocate (``memory_analysis``) decides; XLA's own
+orders compete, so the choice is never worse than these. Which instructions there are is settled
+before their order is, so results are bit for bit the same.
+
+XLA forgets which arguments are donated when a module comes back from the hook: results then get
+memory of their own. This counts, so a program with donated arguments is given a new order only
+where that saves more, and its donated arguments stay valid then.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from regal_jax.compiler.xla import decisions
+from regal_jax.compiler.xla.candidates import Candidate, Search, candidates, estimated
+from regal_jax.compiler.xla.decisions import Decision, Memory
+from regal_jax.compiler.xla.module_orders import ModuleOrder, order_of, without_donations
+from regal_jax.compiler.xla.scheduler_hook import PLATFORM, check_supported, compile_in_order
+from regal_jax.errors import CompilerError
+from regal_jax.graphs.importers.xla.text import Module, parse_module
+
+DEFAULT = "xla_default"
+MEMORY = "xla_memory"
+"""Names of XLA's own orders."""
+
+_MEMORY_OPTIMIZED: Mapping[str, Any] = {
+    "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
+}
+_QUICKLY: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
+
+ESTIMATE_ERROR = 0.1
+"""Of what an order allocates; orders that would be worse than XLA's by more are not compiled."""
+
+
+class Options(NamedTuple):
+    """How a program is rescheduled.
+
+    Attributes:
+      search: of the orders.
+      top_k: how many orders are compiled, at most, besides XLA's.
+      cache: the folder of decisions; None keeps none.
+    """
+
+    search: Search = Search()
+    top_k: int = 2
+    cache: Path | None = None
+
+
+class Report(NamedTuple):
+    """What was decided on a program.
+
+    Attributes:
+      module: the name of its module in XLA.
+      chosen: the name of the order: "xla_default", "xla_memory" or a method's.
+      memory: what XLA allocates in every order that was compiled, by name.
+      estimates: bytes of temporaries that were expected of every order, by name.
+      search_seconds, compile_seconds: spent on finding orders, and on all compilations.
+      cached: whether the decision was made before.
+    """
+
+    module: str
+    chosen: str
+    memory: Mapping[str, Memory]
+    estimates: Mapping[str, int]
+    search_seconds: float = 0.0
+    compile_seconds: float = 0.0
+    cached: bool = False
+
+    @property
+    def ratio(self) -> float:
+        """Temporaries and results over those of the better of XLA's orders."""
+        best = min(self.memory[name].total for name in (DEFAULT, MEMORY))
+        return self.memory[self.chosen].total / best if best else 1.0
+
+    def __str__(self) -> str:
+        rows = (f"{name} {memory.temporaries} B" for name, memory in self.memory.items())
+        return f"{self.module}: {self.chosen} (temporaries: {'; '.join(rows)})"
+
+
+def compile_best(
+    lowered: jax.stages.Lowered,
+    options: Options,
+    compiler_options: Mapping[str, Any] | None = None,
+) -> tuple[jax.stages.Compiled, Report]:
+    """Compiles a lowered function in the best order found.
+
+    Raises:
+      CompilerError: no hook in this JAX, not for CPUs, or a module without a schedule.
+    """
+    check_supported()
+    own = dict(compiler_options or {})
+    key = decisions.key_of(lowered, sorted(own.items()), options.search, options.top_k)
+    started = time.perf_counter()
+    known = decisions.load(options.cache, key) if options.cache else None
+    if known and (compiled := _compile_known(lowered, known, own)) is not None:
+        spent = time.perf_counter() - started
+        return compiled, Report(
+            known.module, known.name, known.memory, {}, compile_seconds=spent, cached=True
+        )
+    decision, report = _decide(lowered, options, own)
+    compiled = _compile(lowered, decision, own)
+    spent = time.perf_counter() - started - report.search_seconds
+    memory = {**report.memory, report.chosen: memory_of(compiled)}
+    if options.cache:
+        decisions.save(options.cache, key, decision._replace(memory=memory))
+    return compiled, report._replace(memory=memory, compile_seconds=spent)
+
+
+def _decide(
+    lowered: jax.stages.Lowered, options: Options, own: Mapping[str, Any]
+) -> tuple[Decision, Report]:
+    """The best order by true bytes, and how it compares."""
+    quickly = {**own, **_QUICKLY}
+    plain, compact = lowered.compile(quickly), lowered.compile({**quickly, **_MEMORY_OPTIMIZED})
+    module = _module(plain)
+    orders: dict[str, ModuleOrder] = {DEFAULT: {}, MEMORY: order_of(_module(compact))}
+    memory = {DEFAULT: memory_of(plain), MEMORY: memory_of(compact)}
+    started = time.perf_counter()
+    estimates = {name: estimated(module, order) for name, order in orders.items()}
+    found = candidates(without_donations(module), options.search)
+    search_seconds = time.perf_counter() - started
+    estimates |= {one.name: one.estimate for one in found}
+    for one in _promising(found, memory)[: options.top_k]:
+        try:
+            compiled = compile_in_order(lowered, module.name, one.order, quickly)
+        except CompilerError:
+            continue
+        orders[one.name], memory[one.name] = one.order, memory_of(compiled)
+    chosen = min(memory, key=lambda name: memory[name].total)
+    order = {} if chosen == DEFAULT else orders[chosen]
+    decision = Decision(module.name, chosen, order, memory)
+    return decision, Report(module.name, chosen, memory, estimates, search_seconds)
+
+
+def _promising(found: Sequence[Candidate], memory: Mapping[str, Memory]) -> list[Candidate]:
+    """Orders that may be better than XLA's, estimates being what they are."""
+    best = min(one.total for one in memory.values())
+    results = memory[DEFAULT].output
+    return [one for one in found if one.estimate + results < best * (1 + ESTIMATE_ERROR)]
+
+
+def _compile(
+    lowered: jax.stages.Lowered, decision: Decision, own: Mapping[str, Any]
+) -> jax.stages.Compiled:
+    if decision.name == MEMORY:
+        return lowered.compile({**own, **_MEMORY_OPTIMIZED})
+    if not decision.order:
+        return lowered.compile(dict(own) or None)
+    return compile_in_order(lowered, decision.module, decision.order, own)
+
+
+def _compile_known(
+    lowered: jax.stages.Lowered, decision: Decision, own: Mapping[str, Any]
+) -> jax.stages.Compiled | None:
+    """A program in an order chosen before; None if it isn't an order of it after all."""
+    try:
+        return _compile(lowered, decision, own)
+    except CompilerError:
+        return None
+
+
+def _module(compiled: jax.stages.Compiled) -> Module:
+    """XLA's module. CompilerError where its order can't be given."""
+    executable: Any = compiled.runtime_executable()
+    platform = executable.local_devices()[0].platform
+    if platform != PLATFORM:
+        raise CompilerError(f"programs are rescheduled on {PLATFORM} only, this is for {platform}")
+    return parse_module(str(compiled.as_text()))
+
+
+def memory_of(compiled: jax.stages.Compiled) -> Memory:
+    """What XLA allocates for a compiled function."""
+    found: Any = compiled.memory_analysis()
+    sizes = (found.temp_size_in_bytes, found.output_size_in_bytes, found.alias_size_in_bytes)
+    return Memory(*map(int, sizes))

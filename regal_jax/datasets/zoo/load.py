@@ -1,0 +1,184 @@
+"""The model zoo: computation graphs of real models, with splits and subsets for experiments.
+
+    graphs = regal_jax.datasets.model_zoo(split="test", subset="headroom")
+
+Graphs come in the order of their names. What is known of each, bounds and headroom included, is a
+row of ``card()``.
+"""
+
+import csv
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from regal_jax.datasets.zoo import shards as zoo_shards
+from regal_jax.datasets.zoo.recipes.recipe import MODES
+from regal_jax.errors import OptionError, RegalError
+from regal_jax.graphs import files
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.importers.roofline import A100, DeviceProfile
+from regal_jax.graphs.rewrites import transforms
+from regal_jax.graphs.rewrites.microbatches import microbatches
+from regal_jax.graphs.rewrites.tiles import tiles
+from regal_jax.graphs.topology_hash import topology_hash
+
+SPLITS = ("train", "valid", "test", "all")
+RULES = ("family", "paper", "source", "size")
+SUBSETS = ("all", "headroom", *MODES, "microbatches", "tiles")
+PARTS = 4
+"""Microbatches or tiles of a graph in the subsets that split graphs."""
+HEADROOM = 2.0
+"""Percent of program order's peak over the best known, from which on a graph has headroom."""
+
+Rule = Callable[[Sequence[ComputationGraph]], list[str]]
+
+
+def model_zoo(
+    split: str = "all",
+    subset: str = "all",
+    *,
+    rule: str = "family",
+    folder: str | os.PathLike | None = None,
+    profile: DeviceProfile = A100,
+) -> list[ComputationGraph]:
+    """Real computation graphs, one of every topology.
+
+    Args:
+      split: train, valid, test or all.
+      subset: all; a mode (inference, training, training_adam, training_checkpointed); headroom,
+        those whose program order the best known schedule beats by 2 % or more in one of the
+        settings of the card; microbatches, the training graphs (of all three modes) in four
+        microbatches; or tiles, the inference graphs in four tiles (``graphs.microbatches``,
+        ``graphs.tiles``). Split graphs keep their names, with ``@4`` or ``#4`` after them.
+      rule: what the split goes by. "family" (default): families whose sha256("regal" + family) mod
+        100 is below 50 are for training, from 62 on for testing. "paper": graphs sorted by size,
+        of every five three, one and one (REGAL, A.1); it puts variants of one architecture on both
+        sides. "source": XLA, ONNX and TensorFlow graphs are for testing; "size": graphs of
+        2,000 ops or more are; both validate by family.
+      folder: of .json and .jsonl[.gz] files to take instead of the shipped graphs, searched with
+        its subfolders (``experiments/build_model_zoo.py`` fills one).
+      profile: the device whose roofline gives the durations of the shipped graphs.
+
+    Raises:
+      OptionError: an unknown split, subset or rule.
+      RegalError: a folder without graphs, or a malformed file.
+    """
+    for value, known in ((split, SPLITS), (subset, SUBSETS), (rule, RULES)):
+        if value not in known:
+            raise OptionError(f"{value!r} is none of {', '.join(known)}")
+    graphs = list(_shipped(profile) if folder is None else _from_folder(folder))
+    if split != "all":
+        own = splits(graphs, rule)
+        graphs = [graph for graph, its_split in zip(graphs, own, strict=True) if its_split == split]
+    if subset == "headroom":
+        wide = {row["name"] for row in card() if _headroom(row) >= HEADROOM}
+        return [graph for graph in graphs if graph.name in wide]
+    if subset in ("microbatches", "tiles"):
+        return [_split(graph) for graph in graphs if _is_training(graph) == (subset != "tiles")]
+    return [graph for graph in graphs if subset in ("all", mode_of(graph))]
+
+
+def splits(graphs: Sequence[ComputationGraph], rule: str = "family") -> list[str]:
+    """The split of each graph, by one of RULES (see ``model_zoo``)."""
+    return _RULES[rule](graphs)
+
+
+def card() -> list[dict[str, str]]:
+    """A row for each shipped graph: its size, bounds, costs of simple orders, headroom."""
+    text = (resources.files(__package__) / "model_zoo.csv").read_text()
+    return list(csv.DictReader(text.splitlines()))
+
+
+def mode_of(graph: ComputationGraph) -> str:
+    """What was traced: the last part of the graph's source, such as ``training``."""
+    return graph.source.rsplit("/", 1)[-1]
+
+
+def family_bucket(family: str) -> int:
+    """0..99, from the name of an architecture family alone."""
+    return name_hash(family) % 100
+
+
+def name_hash(name: str) -> int:
+    """A number that depends on a name alone, the same everywhere."""
+    return int(hashlib.sha256(f"regal{name}".encode()).hexdigest(), 16)
+
+
+def augmented(graph: ComputationGraph, copies: Iterable[int]) -> Iterator[ComputationGraph]:
+    """Copies of the graph by number, sizes times U(0.5, 1.5) (REGAL, A.1); 0 is the graph itself.
+
+    The paper trains on 99 copies, 1 to 99. The factors depend on topology and number alone.
+    """
+    seed = int(topology_hash(graph)[:16], 16)
+    for copy in copies:
+        scaled = transforms.scale_sizes(np.random.default_rng((seed, copy)), graph)
+        yield scaled.replace(name=f"{graph.name}#{copy}") if copy else graph
+
+
+def _shipped(profile: DeviceProfile) -> Iterator[ComputationGraph]:
+    shards = sorted(resources.files(__package__).iterdir(), key=lambda path: path.name)
+    for shard in shards:
+        if shard.name.startswith("model_zoo-") and shard.name.endswith(".npz"):
+            with resources.as_file(shard) as path:
+                yield from zoo_shards.load_shard(path, profile)
+
+
+def _from_folder(folder: str | os.PathLike) -> list[ComputationGraph]:
+    paths = sorted(path for path in Path(folder).rglob("*.json*") if path.is_file())
+    graphs = [graph for path in paths for graph in files.load_graphs(path)]
+    if not graphs:
+        raise RegalError(f"{folder}: no .json, .jsonl or .jsonl.gz graph files there")
+    return sorted(graphs, key=lambda graph: graph.name)
+
+
+def _is_training(graph: ComputationGraph) -> bool:
+    return mode_of(graph).startswith("training")
+
+
+def _split(graph: ComputationGraph) -> ComputationGraph:
+    if _is_training(graph):
+        return microbatches(graph, PARTS).replace(name=f"{graph.name}@{PARTS}")
+    return tiles(graph, PARTS).replace(name=f"{graph.name}#{PARTS}")
+
+
+def _headroom(row: Mapping[str, str]) -> float:
+    values = [value for key, value in row.items() if key.startswith("headroom_") and value]
+    return max(map(float, values), default=0.0)
+
+
+def _by_family(graphs: Sequence[ComputationGraph]) -> list[str]:
+    buckets = [family_bucket(graph.family) for graph in graphs]
+    return ["train" if b < 50 else "valid" if b < 62 else "test" for b in buckets]
+
+
+def _as_in_the_paper(graphs: Sequence[ComputationGraph]) -> list[str]:
+    ranked = sorted(range(len(graphs)), key=lambda i: (graphs[i].num_ops, graphs[i].name))
+    splits = [""] * len(graphs)
+    for place, index in enumerate(ranked):
+        splits[index] = ("train", "train", "train", "valid", "test")[place % 5]
+    return splits
+
+
+def _by_source(graphs: Sequence[ComputationGraph]) -> list[str]:
+    outside = ("xla", "onnx", "tensorflow", "pypi")
+    return _test_where([graph.source.startswith(outside) for graph in graphs], graphs)
+
+
+def _by_size(graphs: Sequence[ComputationGraph]) -> list[str]:
+    return _test_where([graph.num_ops >= 2000 for graph in graphs], graphs)
+
+
+def _test_where(is_test: Sequence[bool], graphs: Sequence[ComputationGraph]) -> list[str]:
+    """Test where told; of the rest the validation families validate, all others train."""
+    rest = ["valid" if split == "valid" else "train" for split in _by_family(graphs)]
+    return ["test" if test else own for test, own in zip(is_test, rest, strict=True)]
+
+
+_RULES: Mapping[str, Rule] = MappingProxyType(
+    {"family": _by_family, "paper": _as_in_the_paper, "source": _by_source, "size": _by_size}
+)

@@ -1,0 +1,250 @@
+"""JAX programs that are no plain networks: tile algorithms, simulations, searches, optimizers."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from regal_jax.datasets.zoo.recipes import jax_learning as learning
+from regal_jax.datasets.zoo.recipes import jax_linear_algebra as algebra
+from regal_jax.datasets.zoo.recipes import jax_networks as networks
+from regal_jax.datasets.zoo.recipes import jax_simulations as simulations
+from regal_jax.datasets.zoo.recipes import jax_statistics as statistics
+from regal_jax.datasets.zoo.recipes import jax_steps
+from regal_jax.datasets.zoo.recipes.recipe import Recipe, Source
+
+Size = Mapping[str, Any]
+
+
+class Program(NamedTuple):
+    """A function, the arguments for one of its sizes, and its sizes (keyword arguments).
+
+    The first ``learned`` arguments are parameters, by which training differentiates. A size's
+    ``modes`` replaces the program's.
+    """
+
+    family: str
+    function: Callable[..., Any]
+    arguments: Callable[..., Sequence[Any]]
+    sizes: Sequence[Size]
+    modes: tuple[str, ...] = jax_steps.TRAINING
+    learned: int = 1
+
+
+def recipes() -> Iterator[Recipe]:
+    """Every size of every program, numbered from 1."""
+    for program in PROGRAMS:
+        for rank, size in enumerate(program.sizes):
+            yield jax_steps.model_recipe(
+                f"jax/{program.family}_{rank + 1}",
+                f"jax/{program.family}",
+                partial(program_model, program, size),
+                size.get("modes", program.modes),
+            )
+
+
+def program_model(program: Program, size: Size, checkpointed: bool = False) -> jax_steps.Model:
+    """The program of one size."""
+    options = {key: value for key, value in size.items() if key != "modes"}
+    arguments = tuple(program.arguments(**options))
+    function = partial(program.function, **options)
+
+    def apply(params: Any, state: Any, inputs: Any, training: bool) -> tuple[Any, Any]:
+        return function(*params, *inputs), state
+
+    parts = arguments[: program.learned], arguments[program.learned :]
+    return jax_steps.Model(apply, parts[0], (), parts[1])
+
+
+def _floats(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.float32)
+
+
+def _arrays(*shapes: tuple[int, ...]) -> Callable[..., Sequence[Any]]:
+    """Floats of the same shapes for every size."""
+    return lambda **size: [_floats(*shape) for shape in shapes]
+
+
+def _layers(*widths: int) -> list[tuple[Any, Any]]:
+    pairs = itertools.pairwise(widths)
+    return [(_floats(a, b), _floats(b)) for a, b in pairs]
+
+
+def _network(widths: Sequence[int], *shapes: tuple[int, ...]) -> Callable[..., Sequence[Any]]:
+    """A network's layers, then floats."""
+    return lambda **size: [_layers(*widths), *(_floats(*shape) for shape in shapes)]
+
+
+def _each(key: str, *values: Any, **more: Any) -> list[Size]:
+    return [{key: value, **more} for value in values]
+
+
+def _grid(first: str, second: str, *pairs: tuple[Any, Any], **more: Any) -> list[Size]:
+    return [{first: a, second: b, **more} for a, b in pairs]
+
+
+def _untrained(*sizes: Size) -> list[Size]:
+    """Sizes whose training is too large."""
+    return [{**size, "modes": FORWARD} for size in sizes]
+
+
+def _optimizer(layers: int, rule: str) -> Sequence[Any]:
+    params = [array for pair in _layers(*(512,) * (layers + 1)) for array in pair]
+    return [params, params, jax.eval_shape(getattr(optax, rule)(1e-3).init, params)]
+
+
+def _optimizer_step(
+    params: Any, gradients: Any, state: Any, *, layers: int, rule: str
+) -> tuple[Any, Any]:
+    return learning.optimizer_step(params, gradients, state, rule=rule)
+
+
+def _shampoo(layers: int, roots: int) -> Sequence[Any]:
+    return [[_floats(256, 256)] * layers] * 4
+
+
+def _shampoo_step(*arrays: Any, layers: int, roots: int) -> list:
+    return learning.shampoo(*arrays, roots=roots)
+
+
+def _population(members: int) -> Sequence[Any]:
+    layers = _layers(32, 128, 128, 8)
+    return [layers, [_floats(members, *weight.shape) for weight, _ in layers], _floats(64, 32)]
+
+
+def _ensemble(networks: int, depth: int) -> Sequence[Any]:
+    return [[_layers(64, *(128,) * depth, 8)] * networks, _floats(128, 64)]
+
+
+def _ensemble_step(members: Any, x: Any, *, networks: int, depth: int) -> Any:
+    return learning.wide_ensemble(members, x)
+
+
+def _chain(count: int, split_at: int) -> Sequence[Any]:
+    widths = [64 * (1 + (7 * i) % 5) for i in range(count + 1)]
+    return [[_floats(a, b) for a, b in itertools.pairwise(widths)]]
+
+
+def _matrix_chain(matrices: Any, *, count: int, split_at: int) -> Any:
+    return algebra.matrix_chain(matrices, split_at=split_at)
+
+
+FORWARD = ("inference",)
+_SQUARE = _arrays((1024, 1024))
+_PAIR = _arrays((1024, 1024), (1024, 1024))
+_SYSTEM = _arrays((512, 512), (512,))
+_ROWS = _arrays((64, 4096))
+_CLOUD = _arrays((1024, 3), (1024, 3))
+_PLANE = (2, 64, 64, 64, 1)
+
+PROGRAMS = (
+    Program("matmul_tiles", algebra.blocked_product, _PAIR, [
+        *_each("count", 2, 4, 6, 8, tree=False), *_each("count", 4, 8, 10, tree=True),
+    ], learned=2),
+    Program("strassen", algebra.strassen, _PAIR, _each("depth", 1, 2, 3), learned=2),
+    Program("winograd", algebra.winograd, _PAIR, _each("depth", 1, 2, 3), learned=2),
+    Program("cholesky_tiles", algebra.blocked_cholesky, _arrays((960, 960)),
+            _each("count", 2, 4, 6, 8, 12), FORWARD),
+    Program("lu_tiles", algebra.blocked_lu, _arrays((960, 960)), _each("count", 2, 4, 6, 8, 12),
+            FORWARD),
+    Program("qr_tiles", algebra.tiled_qr, _arrays((960, 960)), [
+        *_each("count", 2, 4, 8, 10, tree=False), *_each("count", 4, 6, 8, 10, tree=True),
+    ], FORWARD),
+    Program("triangular_tiles", algebra.tile_solve, _arrays((960, 960), (960, 16)),
+            _each("count", 4, 8, 12, 16)),
+    Program("conjugate_gradient", algebra.conjugate_gradient, _SYSTEM,
+            _each("steps", 3, 10, 30, 100)),
+    Program("gmres", algebra.gmres, _SYSTEM, _each("steps", 4, 10, 20, 40), FORWARD),
+    Program("fft_butterfly", algebra.butterfly, lambda size: [
+        jax.ShapeDtypeStruct((size, 1024), jnp.complex64)], _each("size", 8, 32, 64, 128, 256),
+        FORWARD),
+    Program("matrix_exponential", algebra.polynomial, _arrays((256, 256)), [
+        *_each("degree", 6, 12, 24, paterson=False), *_each("degree", 9, 16, 36, 64,
+                                                            paterson=True),
+    ]),
+    Program("newton_schulz", algebra.newton_schulz, _SQUARE, _each("steps", 2, 5, 12)),
+    Program("matrix_chain", _matrix_chain, _chain, _grid(
+        "count", "split_at", (12, 2), (18, 2), (24, 3), (40, 2), (40, 5))),
+    Program("kalman", statistics.kalman_filter, _arrays((16, 16), (8, 16), (8, 8), (200, 8)), [
+        *_each("steps", 3, 10, 30, 60, smoothed=False), *_each("steps", 5, 15, 40, smoothed=True),
+    ]),
+    Program("bitonic_sort", networks.bitonic_sort, _ROWS, _each("size", 8, 16, 32, 64),
+            FORWARD),
+    Program("odd_even_sort", networks.odd_even_sort, _ROWS, _each("size", 8, 16, 32, 48),
+            FORWARD),
+    Program("molecular_dynamics", simulations.molecular_dynamics, _CLOUD, _grid(
+        "cells", "steps", (4, 1), (8, 2), (16, 2), (8, 4), (24, 1)), learned=2),
+    Program("stencil", simulations.stencil, _arrays((960, 960)), _grid(
+        "count", "steps", (2, 2), (3, 4), (4, 4), (4, 10), (8, 2), (6, 5))),
+    Program("multigrid", simulations.multigrid, _arrays((256, 256), (256, 256)), _grid(
+        "levels", "cycles", (2, 1), (4, 1), (6, 2), (6, 6))),
+    Program("particle_filter", statistics.particle_filter, _arrays((512, 4), (64, 512, 4), (64, 4)),
+            _each("steps", 3, 10, 30, 64), FORWARD),
+    Program("ray_march", simulations.ray_march, _arrays((4096, 3), (4096, 3), (32, 3)), _grid(
+        "spheres", "steps", (3, 4), (6, 8), (8, 16), (24, 5))),
+    Program("k_means", statistics.k_means, _arrays((4096, 16), (32, 16)), _grid(
+        "parts", "steps", (4, 2), (8, 5), (16, 8), (32, 10)), FORWARD),
+    Program("mixture_em", statistics.mixture_em, _arrays((4096, 16), (32, 16)), _grid(
+        "parts", "steps", (4, 2), (8, 5), (16, 6)), learned=2),
+    Program("beam_search", networks.beam_search, _arrays((4096, 128), (128,)), _grid(
+        "width", "steps", (4, 4), (8, 12), (8, 32)), FORWARD),
+    Program("tiled_attention", networks.tiled_attention, _arrays(*((2048, 64),) * 3), [
+        *_grid("rows", "columns", (2, 2), (4, 4), (8, 8), causal=False),
+        *_grid("rows", "columns", (4, 4), (8, 8), (16, 8), causal=True),
+        *_untrained({"rows": 16, "columns": 16, "causal": True}),
+    ], learned=3),
+    Program("map_reduce", networks.map_reduce, _arrays((4096, 64)), [
+        *_grid("parts", "arity", (8, 2), (32, 2), (64, 4), (128, 2)),
+        *_untrained({"parts": 256, "arity": 8}),
+    ]),
+    Program("prefix_network", networks.prefix_sums, _ROWS, [
+        *_each("size", 8, 32, 64, lean=False), *_each("size", 16, 32, 64, lean=True),
+    ]),
+    Program("alignment", networks.alignment, _arrays((512, 8), (512, 8)), _each("count", 2, 4, 8,
+                                                                               12), learned=2),
+    Program("hamiltonian", statistics.hamiltonian, _arrays((64, 32), (64, 32), (64, 32)), _grid(
+        "chains", "steps", (2, 2), (8, 3), (32, 2), (16, 8)), FORWARD, learned=3),
+    Program("wavelets", networks.wavelets, _arrays((1024, 1024)), [
+        *_each("levels", 2, 4, 7, packets=False), *_each("levels", 2, 3, 4, packets=True),
+    ]),
+    Program("game_tree", networks.monte_carlo_tree, _arrays((64, 128), (128, 128)), [
+        *_grid("depth", "branching", (2, 2), (3, 3), (6, 2), (3, 5)),
+        *_untrained({"depth": 4, "branching": 4}, {"depth": 8, "branching": 2}),
+    ], learned=2),
+    Program("page_rank", statistics.page_rank, lambda count, steps: [
+        _floats(count, count, 256, 256)], _grid("count", "steps", (2, 3), (4, 5), (6, 8), (8, 10))),
+    Program("multipole", simulations.n_body_tree, _arrays((4096,)), _each("depth", 3, 5, 6, 7)),
+    Program("option_lattice", simulations.option_lattice, _arrays((1024,)), [
+        *_each("steps", 4, 8, 16), *_untrained({"steps": 24}, {"steps": 40})]),
+    Program("sinkhorn", statistics.sinkhorn, _arrays((512, 256)), _each("steps", 2, 8, 20)),
+    *(
+        Program(f"{rule}_update", _optimizer_step, _optimizer, _each("layers", 1, 4, 12, 32,
+                                                                    rule=rule), FORWARD)
+        for rule in ("adamw", "lamb", "adafactor", "rmsprop", "lion", "yogi")
+    ),
+    Program("shampoo_update", _shampoo_step, _shampoo, _grid("layers", "roots", (1, 3), (4, 4),
+                                                             (8, 6), (16, 4)), FORWARD),
+    Program("pinn_poisson", learning.poisson_loss, _network((3, 64, 64, 64, 1), (256, 3)),
+            _each("dimensions", 1, 2, 3)),
+    Program("pinn_flow", learning.heat_loss, _network(_PLANE, (256, 2)), _each("order", 1, 2, 3)),
+    Program("pinn_hessian", learning.hessian_loss, _network(_PLANE, (64, 2)), [{}]),
+    Program("maml", learning.meta_loss, lambda tasks, steps: [
+        _layers(4, 64, 64, 4), _floats(tasks, 32, 4)], _grid(
+        "tasks", "steps", (1, 1), (2, 2), (4, 3), (8, 2), (4, 8))),
+    Program("hypernetwork", learning.hypernetwork, lambda depth: [
+        _layers(16, 128, 64 * 64), _floats(depth, 16), _floats(128, 64)], _each("depth", 2, 6, 16,
+                                                                               48), learned=2),
+    Program("policy_rollout", learning.policy_rollout, _network((3, 64, 64, 1), (256, 2)),
+            _each("steps", 3, 10, 30, 60)),
+    Program("implicit_surface", learning.implicit_surface, lambda depth: [
+        _layers(3, *(128,) * depth, 1), _floats(1024, 3)], _each("depth", 2, 4, 8)),
+    Program("evolution", learning.population_step, _population, _each("members", 4, 16, 48)),
+    Program("ensemble", _ensemble_step, _ensemble, _grid("networks", "depth", (2, 2), (5, 3),
+                                                         (10, 4), (24, 2), (40, 3))),
+)  # fmt: skip
+
+SOURCE = Source("jax", ("jax",), recipes)

@@ -1,0 +1,130 @@
+"""The compiled kernel from Python: batches of chromosomes, on all cores."""
+
+import functools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from regal_jax.environments.placement.columns import NativeGraph
+from regal_jax.environments.placement.kernel import Scratch, evaluate_rows
+
+
+def evaluate_batch(
+    graph: NativeGraph,
+    chromosomes: np.ndarray,
+    *,
+    num_devices: int,
+    op_capacity: int | None = None,
+    with_makespan: bool = False,
+    latency: float = 0.0,
+    per_byte: float = 0.0,
+    num_threads: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Peak memory int64[B, D], bytes, and makespan float64[B], us, of chromosomes.
+
+    Args:
+      graph: what ``native_graph`` prepared.
+      chromosomes: float32[B, genes]; the blocks of a padded chromosome start where they would with
+        ``op_capacity`` ops (the graph's own number by default).
+      num_devices: D.
+      with_makespan: compute the makespan too (else it is zeros).
+      latency, per_byte: us, of a tensor that crosses devices.
+      num_threads: all cores by default, where the batch is worth it.
+    """
+    layout = _layout(graph, num_devices, op_capacity)
+    genes = np.ascontiguousarray(chromosomes, np.float32)
+    bits = genes.view(np.uint32)
+    peak = np.empty((len(genes), num_devices), np.int64)
+    makespan = np.zeros(len(genes))
+    cost_model = (with_makespan, float(latency), float(per_byte))
+    no_steps = np.empty((len(genes), 0), np.int64)
+
+    def run(first: int, last: int) -> None:
+        part = slice(first, last)
+        scratch = _allocate(graph, num_devices)
+        rows = (genes[part], bits[part])
+        costs = (peak[part], makespan[part])
+        evaluate_rows(graph, rows, layout, cost_model, scratch, costs, no_steps[part])
+
+    work = len(genes) * (int(graph.counts[0]) + len(graph.consumer_ops))
+    over_threads(run, len(genes), work, num_threads)
+    return peak, makespan
+
+
+def decode_steps(
+    graph: NativeGraph,
+    chromosomes: np.ndarray,
+    *,
+    num_devices: int,
+    op_capacity: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Placement int32[B, O] and steps int64[B, O + T * D] in order, -1 where there are fewer."""
+    layout = _layout(graph, num_devices, op_capacity)
+    genes = np.ascontiguousarray(chromosomes, np.float32)
+    num_ops, num_tensors = graph.counts.tolist()
+    placement = np.empty((len(genes), num_ops), np.int32)
+    steps = np.full((len(genes), num_ops + num_tensors * num_devices), -1, np.int64)
+    scratch = _allocate(graph, num_devices)
+    costs = (np.empty((1, num_devices), np.int64), np.zeros(1))
+    for row in range(len(genes)):
+        one = slice(row, row + 1)
+        rows = (genes[one], genes[one].view(np.uint32))
+        evaluate_rows(graph, rows, layout, (False, 0.0, 0.0), scratch, costs, steps[one])
+        placement[row] = scratch.place
+    return placement, steps
+
+
+_WORTH_A_THREAD = 20_000
+"""Ops and edges in a batch below which starting threads costs more than it saves (measured)."""
+
+
+def _layout(graph: NativeGraph, num_devices: int, op_capacity: int | None):
+    """(D, where op priorities start, where transfer priorities start)."""
+    ops = int(graph.counts[0]) if op_capacity is None else op_capacity
+    return num_devices, ops * num_devices, ops * (num_devices + 1)
+
+
+@functools.cache
+def _num_threads() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_num_threads(), thread_name_prefix="regal_jax")
+
+
+def over_threads(
+    run: Callable[[int, int], None], count: int, work: int, num_threads: int | None = None
+) -> None:
+    """Calls ``run(first, last)`` on parts of 0..count, at once on all cores.
+
+    Args:
+      run: compiled work that holds no GIL and writes to its own part only.
+      work: ops and edges in all; little of it stays on this thread.
+      num_threads: instead of what ``work`` suggests.
+    """
+    if num_threads is None:
+        num_threads = _num_threads() if work > _WORTH_A_THREAD else 1
+    parts = min(num_threads, count)
+    if parts <= 1:
+        run(0, count)
+        return
+    bounds = [count * i // parts for i in range(parts + 1)]
+    list(_threads().map(run, bounds[:-1], bounds[1:]))
+
+
+def _allocate(graph: NativeGraph, num_devices: int) -> Scratch:
+    num_ops, num_copies = len(graph.duration), len(graph.size) * num_devices
+    return Scratch(
+        place=np.empty(num_ops, np.int32),
+        waiting=np.empty(num_ops, np.int32),
+        uses=np.empty(num_copies, np.int32),
+        keys=np.empty(num_ops, np.uint64),
+        heap=np.empty(num_ops + num_copies + 2, np.uint64),
+        memory=np.empty(num_devices, np.int64),
+        finish=np.empty(num_ops, np.float64),
+        free=np.empty(num_devices, np.float64),
+    )

@@ -1,0 +1,238 @@
+"""MachineProblem: when each op of a graph runs on its machine, as a function of chromosomes."""
+
+import functools
+import heapq
+from typing import Literal, get_args
+
+import jax
+import numpy as np
+
+from regal_jax.environments.placement import chromosome as placement_chromosome
+from regal_jax.environments.rcpsp import batch, ffi, kernel
+from regal_jax.environments.rcpsp.bounds import makespan_bound
+from regal_jax.environments.rcpsp.columns import MachineColumns, machine_columns
+from regal_jax.environments.schedule import Schedule
+from regal_jax.errors import GraphError, OptionError
+from regal_jax.graphs import precedence
+from regal_jax.graphs.computation_graph import ComputationGraph
+
+Generation = Literal["parallel", "serial", "lookahead"]
+
+GENERATIONS: dict[Generation, int] = {
+    "parallel": kernel.PARALLEL,
+    "serial": kernel.SERIAL,
+    "lookahead": kernel.LOOKAHEAD,
+}
+
+
+class MachineProblem:
+    """When each op of a graph runs, on machines of limited capacity, for the least makespan.
+
+    An op occupies ``demand`` units of its machine type, without a break, for its duration; it waits
+    for the producers of all tensors it reads, whose sizes don't matter. (One-shot priority
+    sampling, section 2.2; without precedence between types and with demands of 1, a job shop.)
+
+    Genes are priorities float32[O], higher first, ties to the lower op index, and a *generation*
+    makes a schedule of them:
+
+    - "parallel" (the paper's list scheduling; no unit idles while a ready op fits): at each
+      decision time, from 0 on, the ready ops are considered in decreasing priority, and each that
+      fits its type's free units starts; one that doesn't fit doesn't block those behind it. The
+      next decision time is the next finish time. All ops that end then are released before
+      anything starts. An op of no duration holds its units until then, too, and the next decision
+      time is the same time again: what it makes ready is considered there.
+    - "serial" (Kolisch 1996; active schedules, one of which is optimal): op by op, the one of
+      highest priority of those whose producers are all scheduled, each at the earliest time, not
+      before its producers end, at which its units are free for all its duration (for an op of no
+      duration: at once).
+    - "lookahead" (ours, after the parameterized active schedules of Goncalves, Mendes and Resende
+      2005, "A hybrid genetic algorithm for the job shop scheduling problem"): parallel generation
+      in which units may be held for an op that can't start yet. The second O genes are windows, in
+      units of the graph's longest duration; 0 or less means none. At a decision time t, candidates
+      are the ready ops (those whose producers have been released) and the ops with a window whose
+      producers have all started, some at t just now perhaps, and end by t + window. The candidate
+      of highest priority of those not yet considered at t is considered next:
+        - A ready op that fits the free units starts, if it also fits beside what is held, of its
+          type, by those considered before it that could start before it would end. (So ops that
+          end in time fill the gap, and ops of demand 0 always start. An op that is refused here
+          holds nothing.)
+        - A ready op with a window that doesn't fit the free units, and an op that is not ready,
+          hold their demand until the decision at t is over. They could start when their producers
+          have ended and as many running ops, those started at t so far included, as must.
+      With all windows 0 this is parallel generation. When nothing runs, all candidates are ready
+      and all units free, so the first op starts: there is no deadlock.
+
+    Times are float64 and compared exactly: integers stay exact up to 2**53.
+
+    Args:
+      graph: a graph with ``capacity``.
+      generation: see above.
+
+    Raises:
+      OptionError: for a graph without capacity, or an unknown generation. GraphError: for a graph
+        without ops, or an op whose demand exceeds its type's capacity.
+    """
+
+    def __init__(self, graph: ComputationGraph, *, generation: Generation = "parallel"):
+        if generation not in get_args(Generation):
+            names = ", ".join(get_args(Generation))
+            raise OptionError(f"generation must be one of {names}, got {generation!r}")
+        _check(graph)
+        self.graph = graph
+        self.generation: Generation = generation
+
+    @property
+    def num_ops(self) -> int:
+        return self.graph.num_ops
+
+    @property
+    def capacity(self) -> np.ndarray:
+        """int64[M]: units of each machine type."""
+        assert self.graph.capacity is not None
+        return self.graph.capacity
+
+    @property
+    def num_types(self) -> int:
+        return len(self.capacity)
+
+    @property
+    def num_genes(self) -> int:
+        """Genes of a chromosome: O priorities and, for "lookahead", O windows."""
+        return self.num_ops * (2 if self.generation == "lookahead" else 1)
+
+    @functools.cached_property
+    def lower_bound(self) -> float:
+        """A makespan no schedule can beat."""
+        return makespan_bound(self.graph)
+
+    def makespans(self, chromosomes) -> np.ndarray:
+        """float64[B]: exact makespans of chromosomes float32[B, genes], on all cores.
+
+        Raises OptionError for a wrong shape or a value that is not a number.
+        """
+        return self._evaluate(self._checked(chromosomes))[0]
+
+    def starts(self, chromosomes) -> np.ndarray:
+        """float64[B, O]: the start times of the schedules of chromosomes. Raises OptionError."""
+        return self._evaluate(self._checked(chromosomes), with_starts=True)[1]
+
+    def fitness(self, chromosomes):
+        """float[B]: ``makespans``; inside jit a traced float32 array (on CPUs; genes not checked).
+
+        Raises OptionError.
+        """
+        if not isinstance(chromosomes, jax.core.Tracer):
+            return self.makespans(chromosomes)
+        placement_chromosome.check_shape(chromosomes.shape, self.num_genes)
+        return ffi.makespans(
+            self.operand,
+            chromosomes.astype(np.float32),
+            GENERATIONS[self.generation],
+            scratch_words=batch.scratch_words(self._columns),
+        )
+
+    @functools.cached_property
+    def operand(self) -> np.ndarray:
+        """int32[P]: the graph as an operand for ``ffi.makespans``."""
+        return batch.pack(self._columns)
+
+    def decode(self, chromosome, **attributes) -> Schedule:
+        """The schedule of one chromosome float32[genes], with its exact makespan.
+
+        Steps are the ops by start time, ties by index but never before a producer. Keyword
+        arguments (method, seed, ...) are attributes of the Schedule. Raises OptionError.
+        """
+        return self.scheduled(self.starts(np.asarray(chromosome)[None])[0], **attributes)
+
+    def scheduled(self, start: np.ndarray, **attributes) -> Schedule:
+        """The schedule of valid start times float64[O], us; otherwise like ``decode``."""
+        schedule = Schedule(
+            graph=self.graph.name,
+            objective="makespan",
+            num_devices=self.num_types,
+            placement=self.graph.machine_type,
+            steps=self._steps(start),
+            start=start,
+            makespan=float(np.max(start + self.graph.duration)),
+            lower_bound=self.lower_bound,
+        )
+        return schedule.replace(**attributes)
+
+    def encode(self, schedule: Schedule) -> np.ndarray:
+        """float32[genes]: a chromosome that puts the ops in the schedule's order of starts.
+
+        It decodes to a schedule that is no longer, if generation is "serial"; and to the same
+        schedule if that came from parallel generation and no op has duration 0. For "lookahead",
+        all windows are 0 or all 1, whichever is shorter.
+        """
+        assert schedule.start is not None
+        priority = self._priorities(schedule.start)
+        if self.generation != "lookahead":
+            return priority
+        options = np.stack([np.append(priority, np.full_like(priority, w)) for w in (0.0, 1.0)])
+        return options[np.argmin(self.makespans(options))]
+
+    def _priorities(self, start: np.ndarray) -> np.ndarray:
+        """float32[O] in (0, 1): ops by start, then end, then (at one moment) after producers."""
+        levels = precedence.levels(self.graph)
+        order = np.lexsort((np.arange(self.num_ops), levels, start + self.graph.duration, start))
+        priority = np.empty(self.num_ops, np.float32)
+        priority[order] = 1.0 - (np.arange(self.num_ops) + 0.5) / self.num_ops
+        return priority
+
+    def _steps(self, start: np.ndarray) -> np.ndarray:
+        """int64[O]: by start; an op of no duration and what waits for it may start together."""
+        pairs = precedence.op_pairs(self.graph)
+        if np.all(start[pairs[:, 0]] < start[pairs[:, 1]]):
+            return np.argsort(start, kind="stable")
+        offsets, missing = self._columns.successor_offsets, self._columns.num_dependencies.copy()
+        heap = [(start[op], op) for op in np.flatnonzero(missing == 0).tolist()]
+        heapq.heapify(heap)
+        order = []
+        while heap:
+            _, op = heapq.heappop(heap)
+            order.append(op)
+            for successor in self._columns.successors[offsets[op] : offsets[op + 1]].tolist():
+                missing[successor] -= 1
+                if missing[successor] == 0:
+                    heapq.heappush(heap, (start[successor], successor))
+        return np.array(order, np.int64)
+
+    @functools.cached_property
+    def _columns(self) -> MachineColumns:
+        return machine_columns(self.graph)
+
+    def _evaluate(self, genes: np.ndarray, *, with_starts: bool = False):
+        return batch.evaluate_batch(
+            self._columns,
+            self.operand,
+            genes,
+            GENERATIONS[self.generation],
+            with_starts=with_starts,
+        )
+
+    def _checked(self, chromosomes) -> np.ndarray:
+        genes = np.asarray(chromosomes, np.float32)
+        placement_chromosome.check_shape(genes.shape, self.num_genes)
+        if np.isnan(genes).any():
+            raise OptionError("chromosomes hold a value that is not a number")
+        return genes
+
+
+def _check(graph: ComputationGraph) -> None:
+    if graph.capacity is None:
+        raise OptionError(
+            f"graph {graph.name!r} has no capacity: give it the units of each machine type,"
+            " graph.replace(capacity=np.array([...])) or 'capacity' in its file"
+        )
+    if graph.num_ops == 0:
+        raise GraphError("ops", f"graph {graph.name!r} has no op to schedule")
+    over = np.flatnonzero(graph.demand > graph.capacity[graph.machine_type])
+    if over.size:
+        op = int(over[0])
+        machine = int(graph.machine_type[op])
+        raise GraphError(
+            "ops.demand",
+            f"op {op} needs {graph.demand[op]} units of machine type {machine},"
+            f" whose capacity is {graph.capacity[machine]}",
+        )

@@ -1,0 +1,155 @@
+"""Floating-point operations and bytes of HLO instructions, those of fusions from their bodies.
+
+| instructions | FLOPs |
+|---|---|
+| dot | 2 * output elements * contracted elements |
+| convolution | 2 * output elements * kernel elements / output features / dilation of the input; padding is counted as if dense |
+| custom-call of a matrix product (``matmul``, ``gemm``) | 2 * output elements * last size of the first operand |
+| fusion, call | those of the body |
+| while | those of the body, times the trip count where it is known |
+| conditional | those of the largest branch |
+| reduce | input elements |
+| reduce-window, select-and-scatter | windows * window size |
+| scatter | update elements |
+| sort | n log2 n |
+| fft | 5 n log2 n |
+| data movement, constants, random bits, calls of unknown code | 0 |
+| everything else | 1 per output element |
+
+Bytes: operands and results, but of an operand that a fusion's body only slices or gathers from, what
+these read; and of a dynamic-update-slice, alone or as a fusion's root, twice the update in place of the
+array.
+"""  # noqa: E501
+
+import math
+import re
+
+from regal_jax.graphs.importers.xla.text import (
+    Array,
+    Computation,
+    Instruction,
+    Module,
+    leaves,
+    num_bytes,
+    num_elements,
+)
+
+BODIES = (
+    *("calls", "to_apply", "body"),
+    *("branch_computations", "true_computation", "false_computation"),
+)
+"""Attributes that name what an instruction runs; not a while's condition."""
+_SLICES = ("slice", "dynamic-slice", "gather")
+
+_FREE = frozenset(
+    """
+    parameter constant tuple get-tuple-element bitcast bitcast-convert broadcast reshape transpose
+    copy copy-start copy-done slice dynamic-slice dynamic-update-slice concatenate pad gather iota
+    reverse convert after-all add-dependency opt-barrier optimization-barrier partition-id
+    replica-id rng-bit-generator rng-get-and-update-state custom-call infeed outfeed send
+    send-done recv recv-done all-gather all-to-all collective-permute domain get-dimension-size
+    """.split()  # noqa: SIM905
+)
+
+
+def instruction_flops(module: Module, computation: Computation, one: Instruction) -> float:
+    """FLOPs of an instruction, its bodies included."""
+    bodies = [module.computations[name] for name in called_bodies(module, one)]
+    if bodies and one.opcode in ("fusion", "call", "while", "conditional", "async-start"):
+        totals = [
+            sum(instruction_flops(module, b, i) for i in b.instructions.values()) for b in bodies
+        ]
+        return max(totals) * (trip_count(one) if one.opcode == "while" else 1)
+    return _own_flops(computation, one)
+
+
+def called_bodies(module: Module, one: Instruction) -> list[str]:
+    """Names of the computations that an instruction runs; not a while's condition."""
+    names = one.called(*BODIES)
+    return [name for name in names if name in module.computations]
+
+
+def trip_count(one: Instruction) -> int:
+    """How often a while runs: its known trip count, or 1."""
+    match = re.search(r"known_trip_count\W+n\W+(\d+)", one.attributes)
+    return int(match.group(1)) if match else 1
+
+
+def instruction_bytes(module: Module, computation: Computation, one: Instruction) -> int:
+    """Bytes read and written; see the module's text."""
+    operands = [computation.instructions[name] for name in one.operands]
+    if one.opcode == "dynamic-update-slice":
+        return 2 * num_bytes(operands[1].shape)
+    if one.opcode in _SLICES:
+        return 2 * num_bytes(one.shape)
+    if one.opcode != "fusion":
+        return num_bytes(one.shape) + sum(num_bytes(operand.shape) for operand in operands)
+    body = module.computations[called_bodies(module, one)[0]]
+    return _written(body, one) + sum(_read(body, index, one) for index, one in enumerate(operands))
+
+
+def _written(body: Computation, fusion: Instruction) -> int:
+    root = body.instructions[body.root]
+    if root.opcode == "dynamic-update-slice":
+        return num_bytes(body.instructions[root.operands[1]].shape)
+    return num_bytes(fusion.shape)
+
+
+def _read(body: Computation, index: int, operand: Instruction) -> int:
+    """Bytes of an operand that a fusion's body reads."""
+    parameter = next(
+        (
+            one.name
+            for one in body.instructions.values()
+            if one.opcode == "parameter" and one.arguments.strip() == str(index)
+        ),
+        None,
+    )
+    users = [one for one in body.instructions.values() if parameter in one.operands]
+    if users and all(u.opcode in _SLICES and u.operands[0] == parameter for u in users):
+        return min(num_bytes(operand.shape), sum(num_bytes(user.shape) for user in users))
+    if users and all(
+        u.name == body.root and u.opcode == "dynamic-update-slice" and u.operands[0] == parameter
+        for u in users
+    ):
+        return 0
+    return num_bytes(operand.shape)
+
+
+def _own_flops(computation: Computation, one: Instruction) -> float:
+    shapes = [computation.instructions[name].shape for name in one.operands]
+    arrays = [next(leaves(shape), Array("token", ())) for shape in shapes]
+    output = num_elements(one.shape)
+    if one.opcode == "dot":
+        contracted = one.attribute("lhs_contracting_dims") or ""
+        return 2 * output * math.prod(arrays[0].dims[int(d)] for d in contracted.split(",") if d)
+    if one.opcode == "convolution":
+        return 2 * output * arrays[1].elements / _output_features(one, arrays[1]) / _dilation(one)
+    if one.opcode == "custom-call" and re.search("matmul|gemm", one.attributes, re.IGNORECASE):
+        return 2 * output * (arrays[0].dims[-1] if arrays and arrays[0].dims else 1)
+    if one.opcode in ("reduce", "all-reduce", "reduce-scatter"):
+        return num_elements(tuple(shapes[: max(len(shapes) // 2, 1)]))
+    if one.opcode in ("reduce-window", "select-and-scatter"):
+        size = re.search(r"size=([\dx]+)", one.attributes)
+        window = math.prod(int(n) for n in size.group(1).split("x")) if size else 1
+        windows = output if one.opcode == "reduce-window" else arrays[1].elements
+        return windows * window
+    if one.opcode == "scatter":
+        return num_elements(shapes[-1])
+    if one.opcode in ("sort", "fft"):
+        elements = max([array.elements for array in arrays], default=1)
+        return (1 if one.opcode == "sort" else 5) * elements * math.log2(max(elements, 2))
+    return 0 if one.opcode in _FREE else output
+
+
+def _dilation(one: Instruction) -> int:
+    """How many elements of the dilated input there are for one that isn't zero."""
+    match = re.search(r"lhs_dilate=([\dx]+)", one.attributes)
+    return math.prod(int(n) for n in match.group(1).split("x")) if match else 1
+
+
+def _output_features(one: Instruction, kernel: Array) -> int:
+    """The size of the kernel's output feature dimension, by ``dim_labels=b01f_01io->b01f``."""
+    match = re.search(r"dim_labels=\w+?_(\w+)->", one.attributes)
+    place = match.group(1).find("o") if match else -1
+    return max(kernel.dims[place], 1) if place >= 0 else 1

@@ -1,0 +1,59 @@
+"""Drawing schedules from a trained policy, outside jit."""
+
+import functools
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from regal_jax.errors import OptionError
+from regal_jax.policies.gflownet import rollout
+from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs, flow_policy
+from regal_jax.policies.gflownet.rollout import Trajectories
+
+AT_ONCE = 250
+"""Schedules drawn together: enough to use a processor's vectors, few enough for its caches."""
+
+
+def draw(
+    key: chex.PRNGKey,
+    params: Any,
+    inputs: FlowInputs,
+    temperature: float,
+    *,
+    policy: FlowConfig,
+    num_devices: int,
+    count: int,
+) -> Trajectories:
+    """``count`` schedules at a temperature, numpy arrays, in order of drawing.
+
+    Raises:
+      OptionError: for a temperature that isn't a positive number, or less than one schedule.
+    """
+    if not (np.isfinite(temperature) and temperature > 0):
+        raise OptionError(f"temperature must be a positive number, got {temperature}")
+    if count < 1:
+        raise OptionError(f"the number of samples must be at least 1, got {count}")
+    log_temperature = jnp.float32(np.log(temperature))
+    parts = []
+    for batch in range(-(-count // AT_ONCE)):
+        own = jax.random.fold_in(key, batch)
+        some = min(AT_ONCE, count)
+        parts.append(_draw(own, params, inputs, log_temperature, policy, num_devices, some))
+    joined = jax.tree.map(lambda *rows: np.concatenate([np.asarray(r) for r in rows]), *parts)
+    return jax.tree.map(lambda rows: rows[:count], joined)
+
+
+@functools.partial(jax.jit, static_argnames=("policy", "num_devices", "count"))
+def _draw(key, params, inputs, log_temperature, policy, num_devices, count):
+    return rollout.sample(
+        flow_policy(policy),
+        params,
+        key,
+        inputs,
+        log_temperature,
+        num_devices=num_devices,
+        count=count,
+    )

@@ -1,0 +1,61 @@
+"""Simple orders times simple placements: schedules to begin from, or to learn from."""
+
+import numpy as np
+
+from regal_jax.environments.schedule import Objective, Schedule
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.search.orders import rules
+from regal_jax.search.placements import partitioning, replicas
+
+
+def cheap_schedules(
+    graph: ComputationGraph, num_devices: int, objective: Objective, *, seed: int = 0
+) -> list[Schedule]:
+    """Simple orders times simple placements, without repeats.
+
+    Placements: one device, greedily balanced, whole components, replicas apart, few bytes between
+    devices (without and with copies of what several devices read), and pipelines: cuts of the
+    order, or of the ops by distance to the nearest end, into as many parts as devices.
+    """
+    weight = rules.op_weights(graph, objective).astype(float)
+    folded = rules.nearest_end_first(graph)
+    shared = _placements_of_any_order(graph, weight, num_devices)
+    schedules: dict[tuple[bytes, bytes], Schedule] = {}
+    for rule in rules.ORDERS.values():
+        order = rule(graph, seed)
+        own = _placements_of_order(graph, (order, folded), weight, num_devices)
+        for placement in shared + own:
+            for eager in (False, True):
+                schedule = rules.build_schedule(
+                    graph,
+                    order,
+                    placement,
+                    objective=objective,
+                    num_devices=num_devices,
+                    eager=eager,
+                )
+                key = (placement.tobytes(), schedule.steps.tobytes())
+                schedules.setdefault(key, schedule)
+    return list(schedules.values())
+
+
+def _placements_of_any_order(graph, weight, num_devices: int) -> list[np.ndarray]:
+    placements = [rules.single_device(graph)]
+    if num_devices > 1:
+        placements.append(rules.whole_components(graph, weight, num_devices))
+        placements.append(replicas.replicas_apart(graph, weight, num_devices))
+        for copies in (False, True):
+            placements.append(partitioning.kernighan_lin(graph, weight, num_devices, copies=copies))
+    return placements
+
+
+def _placements_of_order(graph, sequences, weight, num_devices: int) -> list[np.ndarray]:
+    """Placements for an order; ``sequences`` are the order and what else to cut into pipelines."""
+    if num_devices == 1:
+        return []
+    placements = [rules.greedily_balanced(graph, sequences[0], weight, num_devices)]
+    even = np.arange(1, num_devices) / num_devices
+    for sequence in sequences:
+        for power in (0.5, 0.75, 1.0, 1.4, 2.0):
+            placements.append(rules.contiguous(sequence, weight, even**power))
+    return placements

@@ -1,0 +1,212 @@
+"""Comparing methods that give candidates to try on targets: long-form rows, appended as they come.
+
+gflownet_robust_scheduling, section 5: of a method's samples, the best by the proxy are candidates,
+which are tried on the targets.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from regal_jax.environments.execution import targets
+from regal_jax.environments.execution.targets import TargetModel
+from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.environments.schedule import Schedule
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.methods.samplers import SAMPLERS, SampleBudget
+from regal_jax.reporting import diversity, results
+from regal_jax.search.placements import candidates
+from regal_jax.search.placements.candidates import Candidates
+
+FIXED = ("critical_path",)
+"""Samplers without randomness, which are run once."""
+
+COLUMNS = ("setting", "ops")
+LAST_METRIC = "seconds"
+"""Written last: a search without it was cut off while it was written, and is run again."""
+
+Policies = Mapping[tuple[str, int], Path | None]
+"""Files by method and seed; the shipped policy for None, or where there is none."""
+
+Targets = Mapping[str, TargetModel]
+"""By name."""
+
+Row = dict[str, Any]
+
+Measure = Callable[[ComputationGraph, Candidates, int], dict[str, float]]
+"""(graph, samples, seed) -> what is to be told of them, by metric."""
+
+
+class Search(NamedTuple):
+    """A method to run: a line of a table.
+
+    Attributes:
+      label: its name in tables.
+      method: of ``SAMPLERS``.
+      samples, evaluations, temperature: see ``SampleBudget``.
+    """
+
+    label: str
+    method: str
+    samples: int = 1000
+    evaluations: int = 5000
+    temperature: float | None = None
+
+
+class Trial(NamedTuple):
+    """What searches have in common.
+
+    Attributes:
+      num_devices: identical devices; the proxy has no transfer times.
+      candidates: how many of a search's schedules are tried on the targets, at most.
+      targets: to try them on.
+      policies: of the methods that need one.
+    """
+
+    num_devices: int = 4
+    candidates: int = 100
+    targets: Targets = MappingProxyType({})
+    policies: Policies = MappingProxyType({})
+
+
+def compare(
+    graphs: Mapping[str, Sequence[ComputationGraph]],
+    searches: Sequence[Search],
+    trial: Trial,
+    *,
+    seeds: int,
+    path: str | os.PathLike,
+    measure: Measure | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Row]:
+    """Runs every search on every graph with every seed, and returns all rows.
+
+    Metrics are those of ``measure``, and "seconds": of sampling, reading a policy and computing its
+    features included. Compilation isn't, since the same search comes first, on a copy of the graph;
+    and neither is choosing candidates and trying them.
+
+    Args:
+      graphs: by setting.
+      searches, trial: what to run.
+      seeds: searches that are random are done with seeds 0, 1, ..., seeds - 1.
+      path: results file; what it holds already is not run again.
+      measure: of a search's samples; by default ``metrics``. Another may depend on the seed, so all
+        searches are done with every seed.
+      on_progress: called with (graphs done, graphs in all).
+    """
+    fixed = FIXED if measure is None else ()
+    measure = measure or (lambda graph, sampled, seed: metrics(graph, sampled, trial))
+    rows = results.read_results(path, missing_ok=True)
+    done = results.done_keys(rows, [LAST_METRIC], ("setting", "graph", "method", "seed"))
+    todo = [(setting, graph) for setting, some in graphs.items() for graph in some]
+    for count, (setting, graph) in enumerate(todo, 1):
+        for search in searches:
+            every = range(1 if search.method in fixed else seeds)
+            left = [s for s in every if (setting, graph.name, search.label, s) not in done]
+            for seed, values in _measured(graph, search, trial, left, measure):
+                common: Row = {"setting": setting, "graph": graph.name, "ops": str(graph.num_ops)}
+                common |= {"method": search.label, "seed": seed}
+                new = [common | {"metric": m, "value": value} for m, value in values.items()]
+                results.append_results(path, new, COLUMNS)
+                rows += new
+        on_progress(count, len(todo))
+    return rows
+
+
+def metrics(graph: ComputationGraph, sampled: Candidates, trial: Trial) -> dict[str, float]:
+    """How good and how different the best samples are (section 5).
+
+    Speedups are the sum of the graph's durations, as profiled, over a makespan: "proxy_1" of the
+    best schedule, "proxy_100" the mean of all candidates, and by target of the best one there. Then
+    the fields of ``diversity.Diversity`` (placements as in ``one_hot_distance``), and "candidates",
+    how many there are: fewer than asked for where samples are equal but for the names of devices.
+    """
+    problem, work = proxy(graph, trial.num_devices), float(graph.duration.sum())
+    best = candidates.best_schedules(problem, sampled, trial.candidates)
+    values = {
+        "proxy_1": work / best[0].makespan,
+        "proxy_100": float(np.mean([work / schedule.makespan for schedule in best])),
+    }
+    values |= on_targets(graph, best, trial.targets)
+    apart = diversity.diversity(graph, best, diversity.one_hot_distance)
+    return values | apart._asdict() | {"candidates": len(best)}
+
+
+def on_targets(
+    graph: ComputationGraph, schedules: Sequence[Schedule], models: Targets
+) -> dict[str, float]:
+    """The speedup of the best of some schedules on each target."""
+    work = float(graph.duration.sum())
+    times = {name: targets.simulated(graph, model) for name, model in models.items()}
+    return {name: work / min(map(target, schedules)) for name, target in times.items()}
+
+
+def speedups(graph: ComputationGraph, sampled: Candidates, num_devices: int) -> np.ndarray:
+    """float64[N], of samples on the proxy."""
+    problem = proxy(graph, num_devices)
+    return graph.duration.sum() / candidates.makespans(problem, sampled)
+
+
+def scatter(graph: ComputationGraph, sampled: Mapping[str, Candidates], trial: Trial) -> list[Row]:
+    """The speedups of all samples that differ, on the proxy ("proxy") and on the targets: rows
+    whose method is the samples' label, a seed for each schedule."""
+    problem, work = proxy(graph, trial.num_devices), float(graph.duration.sum())
+    models = {name: targets.simulated(graph, model) for name, model in trial.targets.items()}
+    rows = []
+    for label, some in sampled.items():
+        best = candidates.best_schedules(problem, some, len(some.placement))
+        for index, schedule in enumerate(best):
+            times = {"proxy": schedule.makespan}
+            times |= {name: target(schedule) for name, target in models.items()}
+            common: Row = {"graph": graph.name, "method": label, "seed": index}
+            rows += [common | {"metric": m, "value": work / t} for m, t in times.items()]
+    return rows
+
+
+def mean_seconds(rows: Iterable[Row], setting: str) -> dict[str, float]:
+    """Seconds of a search by its label, over all graphs and seeds."""
+    seconds: dict[str, list[float]] = {}
+    for row in rows:
+        if row["setting"] == setting and row["metric"] == LAST_METRIC:
+            seconds.setdefault(row["method"], []).append(row["value"])
+    return {label: float(np.mean(some)) for label, some in seconds.items()}
+
+
+def proxy(graph: ComputationGraph, num_devices: int) -> PlacementProblem:
+    """The makespan on identical devices without transfer times."""
+    return PlacementProblem(graph, num_devices, "makespan")
+
+
+def _measured(
+    graph: ComputationGraph, search: Search, trial: Trial, seeds: Sequence[int], measure: Measure
+) -> Iterator[tuple[int, dict[str, float]]]:
+    """What is measured with each seed, ``LAST_METRIC`` last."""
+    for count, seed in enumerate(seeds):
+        if count == 0:
+            _sampled(graph, search, trial, seed)
+        sampled, seconds = _sampled(graph, search, trial, seed)
+        yield seed, measure(graph, sampled, seed) | {LAST_METRIC: seconds}
+
+
+def _sampled(
+    graph: ComputationGraph, search: Search, trial: Trial, seed: int
+) -> tuple[Candidates, float]:
+    """A search's samples, and the seconds that it took."""
+    graph = graph.replace(name=graph.name)  # a copy, of which nothing has been computed yet
+    budget = SampleBudget(
+        samples=search.samples,
+        evaluations=search.evaluations,
+        candidates=trial.candidates,
+        seed=seed,
+        policy=trial.policies.get((search.method, seed)),
+        temperature=search.temperature,
+    )
+    problem = proxy(graph, trial.num_devices)
+    begin = time.perf_counter()
+    sampled = SAMPLERS[search.method](problem, budget)
+    return sampled, time.perf_counter() - begin

@@ -1,0 +1,139 @@
+"""XLA's own orders of real programs against ours: bytes, time, and whether results are equal."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from regal_jax.compiler.xla.reschedule import DEFAULT, MEMORY, Options, Report, compile_best
+from regal_jax.datasets.jax_train_steps import check_name, program
+from regal_jax.reporting import results
+from regal_jax.reporting.results import Row
+from regal_jax.reporting.statistics import geometric_mean
+from regal_jax.reporting.tables import human_bytes
+from regal_jax.studies.compiler import side_by_side
+
+OURS = "regal_jax"
+
+
+def measure(
+    names: Sequence[str],
+    options: Options,
+    *,
+    pairs: int,
+    resident: bool,
+    path: Path,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Row]:
+    """Rows of every program, appended to ``path``; those that are there are not made again.
+
+    ``pairs``: runs of each program, 0 for none; ``resident``: whether to measure resident memory,
+    in a process for each run. Raises OptionError for a name that no program has, at once.
+    """
+    for name in names:
+        check_name(name)
+    rows = results.read_results(path, missing_ok=True)
+    done = results.done_keys(rows, ["ratio"], ("graph",))
+    for count, name in enumerate(names, 1):
+        if (name,) not in done:
+            new = _rows(name, options, pairs, resident)
+            results.append_results(path, new)
+            rows += new
+        on_progress(count, len(names))
+    return rows
+
+
+def table(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """A line a program: temporaries by XLA's orders and ours; ours, alone and with results, over
+    XLA's better order; time and resident memory."""
+    lines = []
+    for name in dict.fromkeys(row["graph"] for row in rows):
+        of = {(r["method"], r["metric"]): r["value"] for r in rows if r["graph"] == name}
+        line = {"program": name}
+        for label, method in (("default", DEFAULT), ("memory", MEMORY), ("ours", OURS)):
+            line[label] = human_bytes(float(of[method, "temp_bytes"]))
+        line["temporaries"] = f"{of[OURS, 'temp_ratio']:.3f}"
+        line["with results"] = f"{of[OURS, 'ratio']:.3f}"
+        for metric in ("rank_correlation", "compile_ratio", "run_ratio", "equal"):
+            if (OURS, metric) in of:
+                line[metric.replace("_", " ")] = f"{of[OURS, metric]:.3g}"
+        for label, method in (("resident", DEFAULT), ("ours resident", OURS)):
+            if (method, "resident_bytes") in of:
+                line[label] = human_bytes(float(of[method, "resident_bytes"]))
+        lines.append(line)
+    return lines
+
+
+def summary(rows: Sequence[Row], metric: str = "temp_ratio") -> list[dict[str, str]]:
+    """Geometric means of ``ratios``, by group of programs."""
+    ratio = ratios(rows, metric)
+    groups = {"all": list(ratio)}
+    for mode in dict.fromkeys(name.split("/")[1] for name in ratio):
+        groups[mode] = [name for name in ratio if name.endswith(f"/{mode}")]
+    groups["randwire"] = [name for name in ratio if name.startswith("randwire")]
+    return [
+        {
+            "programs": group,
+            "number": str(len(names)),
+            "geometric mean": f"{geometric_mean([ratio[name] for name in names]):.3f}",
+            "median": f"{np.median([ratio[name] for name in names]):.3f}",
+            "least": f"{min(ratio[name] for name in names):.3f}",
+            "most": f"{max(ratio[name] for name in names):.3f}",
+            "below 0.99": str(sum(ratio[name] < 0.99 for name in names)),
+        }
+        for group, names in groups.items()
+        if names
+    ]
+
+
+def ratios(rows: Sequence[Row], metric: str = "temp_ratio") -> dict[str, float]:
+    """Temporaries ("temp_ratio"), or temporaries and results ("ratio"), over those of XLA's better
+    order, by program."""
+    return {row["graph"]: float(row["value"]) for row in rows if row["metric"] == metric}
+
+
+def _rows(name: str, options: Options, pairs: int, resident: bool) -> list[Row]:
+    one = program(name)
+    lowered = one.jitted().lower(*one.shapes)
+    begin = time.perf_counter()
+    lowered.compile()
+    plain_seconds = time.perf_counter() - begin
+    _, report = compile_best(lowered, options)
+    found = _of_report(report)
+    spent = report.search_seconds + report.compile_seconds
+    found[OURS, "compile_ratio"] = spent / max(plain_seconds, 1e-9)
+    found[DEFAULT, "compile_seconds"] = plain_seconds
+    if pairs:
+        compared = side_by_side.in_process(side_by_side.compare, name, options, pairs)
+        found |= {(OURS, metric): value for metric, value in compared.items()}
+    if resident:
+        for method, how in ((DEFAULT, None), (OURS, options)):
+            run = side_by_side.in_process(side_by_side.resident_bytes, name, how)
+            found |= {(method, metric): value for metric, value in run.items()}
+    return [
+        {"graph": name, "method": method, "seed": options.search.seed, "metric": metric, "value": v}
+        for (method, metric), v in found.items()
+    ]
+
+
+def _of_report(report: Report) -> dict[tuple[str, str], float]:
+    """{(method, metric): value} of a decision."""
+    found = {(name, "temp_bytes"): float(m.temporaries) for name, m in report.memory.items()}
+    found |= {(name, "total_bytes"): float(m.total) for name, m in report.memory.items()}
+    found |= {(name, "estimate"): float(value) for name, value in report.estimates.items()}
+    ours = report.memory[report.chosen]
+    xla = min((report.memory[name] for name in (DEFAULT, MEMORY)), key=lambda m: m.temporaries)
+    found[OURS, "temp_bytes"], found[OURS, "total_bytes"] = map(
+        float, (ours.temporaries, ours.total)
+    )
+    found[OURS, "temp_ratio"] = ours.temporaries / xla.temporaries if xla.temporaries else 1.0
+    found[OURS, "ratio"] = report.ratio
+    found[OURS, "search_seconds"] = report.search_seconds
+    both = [name for name in report.estimates if name in report.memory]
+    true = [report.memory[name].temporaries for name in both]
+    expected = [report.estimates[name] for name in both]
+    if len(set(true)) > 1 and len(set(expected)) > 1:
+        found[OURS, "rank_correlation"] = float(spearmanr(expected, true).statistic)
+    return found

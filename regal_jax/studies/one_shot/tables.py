@@ -1,0 +1,190 @@
+"""Tables of one-shot priority sampling from rows of a comparison, published numbers beside."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.reporting import statistics, tables
+from regal_jax.studies.comparison import searches
+from regal_jax.studies.topoformer.tables import OrderingLine, paper_key
+
+Published = Mapping[str, Mapping[str, float]]
+"""Mean makespans by setting and method; our methods by their label without numbers."""
+
+
+def _by_setting(settings: Sequence[str], cells: Mapping[str, Sequence[float]]) -> Published:
+    """{setting: {method: mean}} from the lines of a table."""
+    return MappingProxyType(
+        {
+            setting: {method: means[place] for method, means in cells.items()}
+            for place, setting in enumerate(settings)
+        }
+    )
+
+
+PUBLISHED_TPCH: Published = _by_setting(
+    ("tpch 50", "tpch 100", "tpch 150"),
+    {
+        "spt": (12818, 19503, 27409),
+        "tetris": (12113, 18291, 25325),
+        "critical_path": (9821, 16914, 24429),
+        "PPO-Single": (10578, 17282, 24822),
+        "Random-BiHyb": (9270, 15580, 22930),
+        "PPO-BiHyb": (8906, 15193, 22371),
+    },
+)
+"""Means over the 10 test graphs, from PPO-BiHyb's public page (its shortest job first is spt).
+
+They were counted in floating-point shares of the capacity, by whose rounding ops that fit exactly
+may not fit, and ties go to the higher op index; ours count whole units, and ties go to the lower
+one. So the same rule's means differ, by up to 2.1 %.
+"""
+
+
+class MachineLine(NamedTuple):
+    """One method's line.
+
+    Attributes:
+      method: its label.
+      makespan, speedup: in the graphs' unit of time; the sum of all durations over the makespan.
+      gap: percent over the reference. The three are means and 95 % intervals over graphs.
+      reached: percent of the graphs on which the mean over seeds is at the reference.
+      seconds: of a graph, the median. graphs: how many.
+    """
+
+    method: str
+    makespan: statistics.MeanInterval
+    speedup: statistics.MeanInterval
+    gap: statistics.MeanInterval
+    reached: float
+    seconds: float
+    graphs: int
+
+
+def summary(
+    rows: Sequence[dict],
+    setting: str,
+    graphs: Sequence[ComputationGraph],
+    methods: Sequence[str],
+    best_known: Mapping[str, float] | None = None,
+) -> list[MachineLine]:
+    """A line for each of the methods, in this order, on those of the graphs that it was run on.
+
+    Args:
+      rows: from ``searches.compare``.
+      setting, graphs: of the rows. methods: their labels.
+      best_known: by name of the graph, what gaps are measured from; by default the largest lower
+        bound that any method of the rows found.
+    """
+    costs = searches.costs_by_graph(rows, setting)
+    seconds = searches.costs_by_graph(rows, setting, "seconds")
+    reference = lower_bounds(rows, setting) if best_known is None else best_known
+    lines = []
+    for method in methods:
+        known = {
+            g: np.array(costs[method][g.name]) for g in graphs if g.name in costs.get(method, {})
+        }
+        if not known:
+            continue
+        makespans = {graph.name: makespan for graph, makespan in known.items()}
+        speedups = {
+            graph.name: graph.duration.sum() / makespan for graph, makespan in known.items()
+        }
+        gaps = {name: statistics.gap_percent(c, reference[name]) for name, c in makespans.items()}
+        lines.append(
+            MachineLine(
+                method,
+                statistics.mean_interval(makespans),
+                statistics.mean_interval(speedups),
+                statistics.mean_interval(gaps),
+                100.0 * float(np.mean([gap.mean() <= 1e-9 for gap in gaps.values()])),
+                float(np.median([np.mean(seconds[method][name]) for name in makespans])),
+                len(makespans),
+            )
+        )
+    return lines
+
+
+def lower_bounds(rows: Sequence[dict], setting: str) -> dict[str, float]:
+    """By name of the graph, the largest lower bound that any method found."""
+    found: dict[str, float] = {}
+    for by_graph in searches.costs_by_graph(rows, setting, searches.LAST_METRIC).values():
+        for graph, bounds in by_graph.items():
+            found[graph] = max(found.get(graph, 0.0), *bounds)
+    return found
+
+
+def best_of(rows: Sequence[dict], methods: Sequence[str], label: str) -> list[dict]:
+    """Rows of one more method: the best of several on each graph, in all their time."""
+    merge: dict[str, Callable[[float, float], float]] = {
+        "cost": min,
+        "seconds": operator.add,
+        searches.LAST_METRIC: max,
+    }
+    merged: dict[tuple, dict] = {}
+    for row in rows:
+        if row["method"] in methods and row["metric"] in merge:
+            key = row["setting"], row["graph"], row["seed"], row["metric"]
+            value = merged[key]["value"] if key in merged else None
+            best = row["value"] if value is None else merge[row["metric"]](value, row["value"])
+            merged[key] = row | {"method": label, "value": best}
+    return list(merged.values())
+
+
+def text(
+    title: str,
+    lines: Sequence[MachineLine],
+    *,
+    speedup: bool = False,
+    published: Mapping[str, float] | None = None,
+    baseline: str | None = None,
+) -> str:
+    """The lines as a table.
+
+    Args:
+      title, lines: see ``summary``.
+      speedup: speedups instead of makespans.
+      published: of this setting, as a column; methods that we don't have get lines of their own.
+      baseline: label of a method; a column tells how much of its mean gap the others close.
+    """
+    published = published or {}
+    table = [_row(line, speedup, published) for line in lines]
+    ours = {paper_key(line.method) for line in lines}
+    table += [
+        {"method": name, "published": f"{value:g}"}
+        for name, value in published.items()
+        if name not in ours
+    ]
+    if baseline is not None:
+        whole = next(line.gap.mean for line in lines if line.method == baseline)
+        for row, line in zip(table, lines, strict=False):
+            closed = 100.0 * (1.0 - line.gap.mean / whole) if whole else 0.0
+            row["closed %"] = f"{closed:.1f}"
+    return f"{title} ({max(line.graphs for line in lines)} graphs)\n{tables.text_table(table)}"
+
+
+def gaps_and_times(lines: Sequence[MachineLine]) -> list[OrderingLine]:
+    """The lines as ``ordering_plots.plot_gap_against_time`` takes them; seconds are medians."""
+    return [
+        OrderingLine(
+            line.method, line.gap, statistics.MeanInterval(*[line.seconds] * 3), line.graphs
+        )
+        for line in lines
+    ]
+
+
+def _row(line: MachineLine, speedup: bool, published: Mapping[str, float]) -> dict[str, str]:
+    row = {"method": line.method}
+    if speedup:
+        row["speedup"] = "{:.3f} [{:.3f}, {:.3f}]".format(*line.speedup)
+    else:
+        row["makespan"] = "{:.6g} [{:.6g}, {:.6g}]".format(*line.makespan)
+    if published:
+        value = published.get(paper_key(line.method))
+        row["published"] = "" if value is None else f"{value:g}"
+    row["gap %"] = "{:.2f} [{:.2f}, {:.2f}]".format(*line.gap)
+    return row | {"reached %": f"{line.reached:.0f}", "seconds": f"{line.seconds:.3g}"}

@@ -1,0 +1,134 @@
+"""Training several policies on the same graphs, each in a folder of its own, resumable."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from regal_jax.datasets import corpora
+from regal_jax.environments.schedule import Objective
+from regal_jax.errors import OptionError
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.policies.regal.policy import RegalConfig
+from regal_jax.reporting import results
+from regal_jax.training import checkpoints
+from regal_jax.training.regal import TrainingConfig
+from regal_jax.training.regal_pipeline import train_regal
+
+METRIC = "validation_improvement"
+EXTRA_COLUMNS = ("steps",)
+_KEY = ("method", "seed", "steps")
+
+
+class TrainingRun(NamedTuple):
+    """A policy to train: the name of its folder, the model, and how it is trained."""
+
+    name: str
+    regal: RegalConfig
+    config: TrainingConfig
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """The columns ``_KEY``, as they are read back."""
+        return self.name, self.config.seed, str(self.config.steps)
+
+
+class Corpus(NamedTuple):
+    """What policies are trained and validated on."""
+
+    training: list[ComputationGraph]
+    validation: list[ComputationGraph]
+
+
+def load_corpus(
+    dataset: str, *, copies: int, train_ops: int, train_graphs: int, validation_graphs: int
+) -> Corpus:
+    """Graphs of a data set (see ``corpora``): none has more ops than ``train_ops``, synthetic ones
+    included, or twice as many for validation in microbatches."""
+    training = corpora.training_graphs(dataset, copies, train_ops, max_graphs=train_graphs)
+    validation = corpora.validation_graphs(dataset, train_ops, max_graphs=validation_graphs)
+    return Corpus(
+        [graph for graph in training if graph.num_ops <= train_ops],
+        [graph for graph in validation if graph.num_ops <= 2 * train_ops],
+    )
+
+
+def train_all(
+    runs: Sequence[TrainingRun],
+    corpus: Callable[[], Corpus],
+    *,
+    objective: Objective,
+    directory: Path,
+    validate_every: int,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, float]:
+    """The best validation improvement in percent of each run, by name.
+
+    The policies are ``directory / name / "best.policy"``. ``directory / "training.csv"`` has a row
+    for each run that is done; these are not run again.
+
+    Args:
+      runs: of different names.
+      corpus: loads the graphs, if there is anything to train.
+      objective, validate_every: of all runs, see ``train_regal``.
+      directory: where the folders go.
+      on_progress: called with (runs done, runs in all).
+    """
+    path = directory / "training.csv"
+    rows = results.read_results(path, missing_ok=True)
+    done = results.done_keys(rows, [METRIC], _KEY)
+    todo = [run for run in runs if run.key not in done]
+    graphs = corpus() if todo else Corpus([], [])
+    for count, run in enumerate(todo, 1 + len(runs) - len(todo)):
+        policy = train_regal(
+            graphs.training,
+            graphs.validation,
+            objective=objective,
+            regal=run.regal,
+            config=run.config,
+            directory=directory / run.name,
+            validate_every=validate_every,
+        )
+        improvement = checkpoints.load_policy(policy, RegalConfig)[2][METRIC]
+        row = {"graph": "validation", "metric": METRIC, "value": improvement}
+        rows.append(row | dict(zip(_KEY, run.key, strict=True)))
+        results.append_results(path, rows[-1:], EXTRA_COLUMNS)
+        on_progress(count, len(runs))
+    value = {tuple(row[column] for column in _KEY): float(row["value"]) for row in rows}
+    return {run.name: value[run.key] for run in runs}
+
+
+def propagation_runs(
+    rounds: Sequence[int],
+    weights: Sequence[float],
+    seeds: int,
+    *,
+    regal: RegalConfig,
+    config: TrainingConfig,
+) -> list[TrainingRun]:
+    """Figure 8's sweep over rounds T, weights lambda of the baseline's loss, and seeds 0, 1, ...
+
+    Seed by seed, so that an unfinished sweep has something of everything. Raises OptionError for
+    several weights where there is no learned baseline.
+    """
+    if config.samples > 1 and len(weights) > 1:
+        raise OptionError("baseline weights have no effect with --samples above 1; name one")
+    return [
+        TrainingRun(
+            f"rounds_{count}_weight_{weight:g}_seed_{seed}",
+            dataclasses.replace(regal, rounds=count),
+            dataclasses.replace(config, baseline_weight=weight, seed=seed),
+        )
+        for seed, count, weight in itertools.product(range(seeds), rounds, weights)
+    ]
+
+
+def values_by_rounds(
+    improvements: Mapping[str, float], runs: Sequence[TrainingRun]
+) -> dict[str, list[float]]:
+    """The improvements of runs by number of rounds, in increasing order."""
+    return {
+        str(rounds): [improvements[run.name] for run in runs if run.regal.rounds == rounds]
+        for rounds in sorted({run.regal.rounds for run in runs})
+    }

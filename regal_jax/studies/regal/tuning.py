@@ -1,0 +1,170 @@
+"""Tuned BRKGA (REGAL section 4.2): every setting of a grid on training graphs, resumable."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from regal_jax.datasets.zoo.load import name_hash
+from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.environments.schedule import Objective
+from regal_jax.graphs.batching import padded_shape
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.methods.base import Budget
+from regal_jax.methods.evolution import Distribution, evolve
+from regal_jax.reporting import results, statistics, tables
+from regal_jax.search.evolution import tuning_grid
+from regal_jax.search.evolution.tuning_grid import DEFAULT, Setting
+
+METRIC = "cost"
+EXTRA_COLUMNS = ("objective", "evaluations")
+_KEY = ("graph", "method", "seed", *EXTRA_COLUMNS)
+
+
+class Task(NamedTuple):
+    """What settings are measured by: searches with seeds 0 to ``seeds`` - 1 of one budget."""
+
+    objective: Objective
+    evaluations: int
+    seeds: int
+    num_devices: int = 2
+
+
+Gains = dict[Setting, statistics.MeanInterval]
+"""Improvements over the default setting in percent."""
+
+
+def in_random_order(graphs: Sequence[ComputationGraph]) -> list[ComputationGraph]:
+    """Graphs by a hash of their names, so that the first n are a random sample of n."""
+    return sorted(graphs, key=lambda graph: name_hash(graph.name))
+
+
+def tune(
+    graphs: Sequence[ComputationGraph],
+    settings: Sequence[Setting],
+    task: Task,
+    *,
+    rungs: Sequence[int],
+    path: Path,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Gains:
+    """Improvements of the settings of the last rung, the best first.
+
+    All settings are measured on the first ``rungs[0]`` graphs, the best third of them on the first
+    ``rungs[1]``, and so on: successive halving, which is not in the paper. One rung is its plain
+    grid search. All settings have common seeds, and are compared with ``DEFAULT``.
+
+    Args:
+      graphs: training graphs, in random order.
+      settings: those to choose from, ``DEFAULT`` among them.
+      task: how to measure.
+      rungs: graphs of each rung, increasing.
+      path: results file; what it holds already is not run again.
+      on_progress: called with (searches done, searches of the rung).
+
+    Raises:
+      OptionError: for rungs that don't fit.
+    """
+    tuning_grid.check_rungs(rungs, len(graphs))
+    problems = list(_problems(graphs[: rungs[-1]], task))
+    rows = results.read_results(path, missing_ok=True)
+    gains: Gains = {}
+    for count in rungs:
+        _measure(problems[:count], settings, task, rows, path, on_progress)
+        gains = _gains(rows, settings, task, {problem.graph.name for problem in problems[:count]})
+        settings = tuning_grid.survivors({setting: gain.mean for setting, gain in gains.items()})
+    return dict(sorted(gains.items(), key=lambda item: -item[1].mean))
+
+
+def document(gains: Gains, num_settings: int, task: Task, rungs: Sequence[int]) -> dict[str, Any]:
+    """What ``methods.evolution.tuned_parameters`` reads, and where it comes from."""
+    best, gain = next(iter(gains.items()))
+    return {
+        "best": best.config._asdict() | {"alpha": best.alpha, "beta": best.beta},
+        "improvement": round(gain.mean, 3),
+        "interval": [round(gain.low, 3), round(gain.high, 3)],
+        "graphs": rungs[-1],
+        "rungs": list(rungs),
+        "settings": num_settings,
+        **task._asdict(),
+    }
+
+
+def report(gains: Gains, most: int = 10) -> str:
+    """The best settings as a table, and the default where it is not among them."""
+    shown = list(gains)[:most]
+    rows = [_row(setting, gains[setting]) for setting in dict.fromkeys([*shown, DEFAULT])]
+    return tables.text_table(rows)
+
+
+def _row(setting: Setting, gain: statistics.MeanInterval) -> dict[str, str]:
+    names = ("population", "elites", "children", "populations", "elite_bias")
+    row = {name: str(getattr(setting.config, name)) for name in names}
+    row["improvement %"] = f"{gain.mean:.2f} [{gain.low:.2f}, {gain.high:.2f}]"
+    return row
+
+
+def _problems(graphs: Sequence[ComputationGraph], task: Task) -> Iterator[PlacementProblem]:
+    """Problems padded in classes of sizes up to 4, 16, 64, 256, ... ops, so that few programs are
+    compiled for each setting: unlike costs, random genes of padding are cheap."""
+    classes: dict[int, list[ComputationGraph]] = {}
+    size_class = lambda graph: (max(graph.num_ops - 1, 0).bit_length() + 1) // 2  # noqa: E731
+    for graph in graphs:
+        classes.setdefault(size_class(graph), []).append(graph)
+    shapes = {size: padded_shape(members) for size, members in classes.items()}
+    for graph in graphs:
+        shape = shapes[size_class(graph)]
+        yield PlacementProblem(graph, task.num_devices, task.objective, shape=shape)
+
+
+def _measure(problems, settings, task: Task, rows: list, path: Path, on_progress) -> None:
+    """Adds what is missing to the file and to ``rows``."""
+    done = results.done_keys(rows, [METRIC], _KEY)
+    todo = [
+        (setting, problem, seed)
+        for setting in settings
+        for problem in problems
+        for seed in range(task.seeds)
+    ]
+    for count, (setting, problem, seed) in enumerate(todo, 1):
+        row = _key_columns(problem.graph.name, setting, seed, task)
+        if tuple(row.values()) not in done:
+            row |= {"metric": METRIC, "value": _cost(problem, setting, seed, task)}
+            results.append_results(path, [row], EXTRA_COLUMNS)
+            rows.append(row)
+        on_progress(count, len(todo))
+
+
+def _cost(problem: PlacementProblem, setting: Setting, seed: int, task: Task) -> float:
+    distribution = Distribution(setting.alpha, setting.beta)
+    budget, key = Budget(task.evaluations), jax.random.key(seed)
+    return evolve(problem, budget, key, config=setting.config, distribution=distribution).cost
+
+
+def _key_columns(graph: str, setting: Setting, seed: int, task: Task) -> dict[str, Any]:
+    """The columns ``_KEY``, as they are read back."""
+    values = (graph, setting.label, seed, task.objective, str(task.evaluations))
+    return dict(zip(_KEY, values, strict=True))
+
+
+def _gains(
+    rows: Sequence[Mapping[str, Any]], settings: Sequence[Setting], task: Task, graphs: set[str]
+) -> Gains:
+    """Improvements on these graphs, means over seeds, then graphs."""
+    costs = {tuple(row[column] for column in _KEY): row["value"] for row in rows}
+
+    def by_graph(setting: Setting) -> dict[str, list[float]]:
+        keys = {g: [_key_columns(g, setting, s, task) for s in range(task.seeds)] for g in graphs}
+        return {g: [costs[tuple(key.values())] for key in of_g] for g, of_g in keys.items()}
+
+    reference = by_graph(DEFAULT)
+    return {
+        setting: statistics.mean_interval(
+            {
+                graph: statistics.improvement_percent(found, reference[graph])
+                for graph, found in by_graph(setting).items()
+            }
+        )
+        for setting in settings
+    }

@@ -1,0 +1,148 @@
+"""Graphs to training examples: features from a short search, and what standard BRKGA reaches."""
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from regal_jax.environments.placement import cost as placement_cost
+from regal_jax.environments.placement.cost import CostModel
+from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.environments.schedule import Objective
+from regal_jax.graphs import batching
+from regal_jax.graphs.batching import GraphShape
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.features.placement import pinned_op, policy_inputs
+from regal_jax.policies.regal.policy import RegalConfig, uniform_search
+from regal_jax.search.placements import incumbents
+from regal_jax.training.regal import Examples
+
+
+class Bucket(NamedTuple):
+    """Examples of one padded shape, with the cost model for that shape."""
+
+    model: CostModel
+    examples: Examples
+    names: tuple[str, ...]
+
+
+@functools.partial(
+    jax.jit, static_argnames=("model", "evaluations", "num_tensors", "with_population")
+)
+def run_uniform_search(
+    key,
+    model,
+    graph,
+    evaluations,
+    *,
+    num_tensors,
+    pinned=None,
+    with_population=False,
+):
+    """Jitted ``uniform_search``: (best chromosome, its cost, history[, last population])."""
+    result = uniform_search(
+        key,
+        model,
+        graph,
+        evaluations,
+        num_tensors=num_tensors,
+        pinned=pinned,
+    )
+    best = (*result.state.best(), result.history)
+    return (*best, result.state.chromosomes) if with_population else best
+
+
+def feature_search(key, problem: PlacementProblem, regal: RegalConfig, graph, pinned: int):
+    """The short uniform search behind a graph's features.
+
+    Returns (PolicyInputs, best chromosome, its cost, history, last population).
+    """
+    model = problem.cost_model()
+    best, cost, history, population = run_uniform_search(
+        key,
+        model,
+        graph,
+        regal.feature_evaluations,
+        num_tensors=problem.shape.tensors,
+        pinned=np.int32(pinned),
+        with_population=True,
+    )
+    statistics = placement_cost.population_statistics(model, graph, population)
+    known = None
+    if regal.feature_set == "incumbent":
+        schedule, its_cost = incumbents.cheap_incumbent(problem)
+        advantage = np.log(max(float(cost), 1e-30) / max(its_cost, 1e-30))
+        known = incumbents.incumbent_features(schedule, pinned, advantage)
+    inputs = policy_inputs(
+        problem.graph,
+        statistics,
+        problem.shape,
+        feature_set=regal.feature_set,
+        incumbent=known,
+    )
+    return inputs, best, cost, history, population
+
+
+def prepare_examples(
+    graphs: Sequence[ComputationGraph],
+    *,
+    objective: Objective,
+    regal: RegalConfig,
+    evaluations: int,
+    seed: int,
+    on_progress=lambda: None,
+) -> list[Bucket]:
+    """Examples in buckets of similar size, so that a few compilations serve all graphs.
+
+    Args:
+      graphs: training graphs, ``objective``: what the search minimises.
+      regal: the policy the examples are for.
+      evaluations: budget of the reference search.
+      seed: of both searches of every graph.
+      on_progress: called after each graph.
+    """
+    buckets = []
+    for shape, indices in _by_size(graphs).items():
+        rows = []
+        for index in indices:
+            keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), index))
+            rows.append(_example(graphs[index], shape, keys, objective, regal, evaluations))
+            on_progress()
+        model = PlacementProblem(
+            graphs[indices[0]], regal.num_devices, objective, shape=shape
+        ).cost_model()
+        examples = _stack(rows)
+        buckets.append(Bucket(model, examples, tuple(graphs[i].name for i in indices)))
+    return buckets
+
+
+def _example(graph, shape, keys, objective, regal, evaluations) -> Examples:
+    problem = PlacementProblem(graph, regal.num_devices, objective, shape=shape)
+    operand = problem.operand()
+    inputs = feature_search(keys[0], problem, regal, operand, pinned_op(graph))[0]
+    reference = run_uniform_search(
+        keys[1], problem.cost_model(), operand, evaluations, num_tensors=shape.tensors
+    )[1]
+    return Examples(operand, inputs, np.float32(reference))
+
+
+def _by_size(graphs: Sequence[ComputationGraph]) -> dict[GraphShape, list[int]]:
+    rungs: dict[int, list[int]] = {}
+    for index, graph in enumerate(graphs):
+        rungs.setdefault(batching.padded_size(graph.num_ops), []).append(index)
+    return {
+        batching.padded_shape([graphs[index] for index in indices]): indices
+        for _, indices in sorted(rungs.items())
+    }
+
+
+def _stack(rows: Iterable[Examples]) -> Examples:
+    """Stacks examples; packed graphs of different lengths are padded to the longest."""
+    rows = list(rows)
+    if isinstance(rows[0].graph, np.ndarray):
+        longest = max(len(row.graph) for row in rows)
+        pad = lambda buffer: np.pad(buffer, (0, longest - len(buffer)))  # noqa: E731
+        rows = [row._replace(graph=pad(row.graph)) for row in rows]
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *rows)

@@ -1,0 +1,105 @@
+"""What the README tells people to run, run."""
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXPERIMENTS = ROOT / "experiments"
+
+
+def launch(script: str, *arguments: str) -> str:
+    command = [sys.executable, str(EXPERIMENTS / script), *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_quickstart(tmp_path):
+    output = launch("quickstart.py", "--model=mlp", "--evaluations=700", f"--output_dir={tmp_path}")
+    assert "fullest device" in output
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {"graph.json", "schedule.json", "trace.json", "memory.png"}
+
+
+@pytest.mark.parametrize("name", ["regal_memory", "regal_runtime"])
+def test_regal_smoke(name, tmp_path):
+    flags = EXPERIMENTS / "flags" / "smoke" / f"{name}.flags"
+    output = launch(f"{name}.py", f"--flagfile={flags}", f"--output_dir={tmp_path}")
+    assert "regal 300" in output
+    assert "win or tie %" in output
+    assert (tmp_path / "training" / "best.policy").exists()
+    rows = (tmp_path / "results.csv").read_text()
+    if name == "regal_memory":  # the two launchers differ in the objective
+        again = launch(f"{name}.py", f"--flagfile={flags}", f"--output_dir={tmp_path}")
+        assert again == output
+    assert (tmp_path / "results.csv").read_text() == rows
+
+
+FORK = {
+    "name": "fork",
+    "durations": [2, 3, 3, 1],
+    "edges": [[0, 1], [0, 2], [1, 3], [2, 3]],
+    "published": {"2": [6, 6], "4": [6, 6]},
+    "verified_optimum": {"2": 6, "4": 6},
+}
+"""Two branches of 3 between a head of 2 and a tail of 1."""
+
+
+def write_task_graphs(folder, record):
+    folder.mkdir()
+    with gzip.open(folder / "stg50.jsonl.gz", "wt") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def test_standard_task_graphs_smoke(tmp_path):
+    write_task_graphs(tmp_path / "data", FORK)
+    flags = EXPERIMENTS / "flags" / "smoke" / "stg.flags"
+    arguments = (f"--flagfile={flags}", f"--data_dir={tmp_path / 'data'}")
+    output = launch("stg.py", *arguments, f"--output_dir={tmp_path / 'out'}")
+    assert re.search(r"etf .*0\.00", output)
+    assert launch("stg.py", *arguments, f"--output_dir={tmp_path / 'out'}") == output
+
+
+def test_a_schedule_below_a_verified_optimum_stops_the_experiment(tmp_path):
+    write_task_graphs(tmp_path / "data", FORK | {"verified_optimum": {"2": 7, "4": 7}})
+    flags = EXPERIMENTS / "flags" / "smoke" / "stg.flags"
+    command = [sys.executable, str(EXPERIMENTS / "stg.py"), f"--flagfile={flags}"]
+    command += [f"--data_dir={tmp_path / 'data'}", f"--output_dir={tmp_path / 'out'}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "fork" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_model_zoo_is_built_packed_and_looked_at(tmp_path):
+    built, packed = tmp_path / "built", tmp_path / "packed"
+    flags = EXPERIMENTS / "flags" / "smoke"
+    first = launch(
+        "build_model_zoo.py", f"--flagfile={flags}/build_model_zoo.flags", f"--output={built}"
+    )
+    assert " 0 failed" in first
+    pack = (f"--flagfile={flags}/pack_model_zoo.flags", f"--folder={built}", f"--output={packed}")
+    assert "graphs, described in" in launch("pack_model_zoo.py", *pack)
+    card = (packed / "model_zoo.csv").read_bytes()
+    launch("pack_model_zoo.py", *pack)
+    assert (packed / "model_zoo.csv").read_bytes() == card
+    page = tmp_path / "zoo.html"
+    launch("model_zoo_page.py", f"--card={packed}/model_zoo.csv", f"--output={page}")
+    assert "flax/mlp" in page.read_text()
+
+
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("block", range(len(BLOCKS)))
+def test_python_in_the_readme(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    exec(BLOCKS[block], {})
+    assert block or (tmp_path / "schedule.json").exists()

@@ -1,0 +1,79 @@
+"""Reading HLO text."""
+
+import pytest
+
+from regal_jax.errors import ImporterError
+from regal_jax.graphs.importers.xla.text import Array, element_bits, num_bytes, parse_module
+
+LONG = """HloModule jit_f, is_scheduled=true, entry_computation_layout={(f32[2,3]{1,0})->f32[2,3]{1,0}}
+
+%fused (p.1: f32[2,3]) -> (f32[2,3], s4[6]) {
+  %p.1 = f32[2,3]{1,0:T(8,128)} parameter(0)
+  %a = f32[2,3]{1,0} add(f32[2,3]{1,0} %p.1, f32[2,3]{1,0} %p.1), metadata={op_name="f(x)/{a, b}"}
+  %b = s4[6]{0} convert(f32[2,3]{1,0} %a)
+  ROOT %t = (f32[2,3]{1,0}, /*index=1*/s4[6]{0}) tuple(%a, %b)
+}
+
+ENTRY %main.5 (x.1: f32[2,3]) -> f32[2,3] {
+  %x.1 = f32[2,3]{1,0} parameter(0), sharding={replicated}
+  %c = f32[] constant(3)
+  %f = (f32[2,3]{1,0}, s4[6]{0}) fusion(f32[2,3]{1,0} %x.1), kind=kLoop, calls=%fused
+  ROOT %g = f32[2,3]{1,0} get-tuple-element((f32[2,3]{1,0}, s4[6]{0}) %f), index=0, control-predecessors={%c, %x.1}
+}
+"""  # noqa: E501
+
+SHORT = LONG.replace("%", "").replace("f32[2,3]{1,0} p.1, f32[2,3]{1,0} p.1", "p.1, p.1")
+
+
+@pytest.mark.parametrize("text", [LONG, SHORT])
+def test_both_forms(text):
+    module = parse_module(text)
+    entry = module.computations[module.entry]
+    assert (module.name, module.entry, module.is_scheduled) == ("jit_f", "main.5", True)
+    assert list(entry.instructions) == ["x.1", "c", "f", "g"]
+    assert entry.root == "g"
+    fusion = entry.instructions["f"]
+    assert fusion.operands == ("x.1",)
+    assert fusion.called("calls") == ["fused"]
+    assert fusion.shape == (Array("f32", (2, 3)), Array("s4", (6,)))
+    assert num_bytes(fusion.shape) == 27
+    last = entry.instructions["g"]
+    assert last.attribute("index") == "0"
+    assert last.called("control-predecessors") == ["c", "x.1"]
+    assert module.computations["fused"].instructions["a"].operands == ("p.1", "p.1")
+
+
+def test_nested_tuples_tokens_and_dynamic_sizes():
+    text = """HloModule m
+ENTRY e {
+  p = ((f32[<=4,2], token[]), pred[], (bf16[3]{0})) parameter(0)
+  ROOT t = token[] after-all()
+}"""
+    shape = parse_module(text).computations["e"].instructions["p"].shape
+    inner = (Array("f32", (4, 2)), Array("token", ()))
+    assert shape == (inner, Array("pred", ()), (Array("bf16", (3,)),))
+    assert num_bytes(shape) == 32 + 1 + 6
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"),
+    [("f32", 32), ("bf16", 16), ("pred", 8), ("s4", 4), ("u2", 2), ("f8e4m3fn", 8), ("c128", 128)],
+)
+def test_element_types(dtype, bits):
+    assert element_bits(dtype) == bits
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hello", "no whole ENTRY"),
+        (LONG[:-3], "no whole ENTRY"),
+        ("HloModule m\nENTRY e {\n  gibberish\n}", "line 3: expected an instruction"),
+        ("HloModule m\nENTRY e {\n  a = f32[2] add(b, c\n}", "line 3: .*open parenthesis"),
+        ("HloModule m\nENTRY e {\n}", "line 3: a computation without instructions"),
+    ],
+)
+def test_malformed_text_is_an_error_of_one_line(text, message):
+    with pytest.raises(ImporterError, match=message) as caught:
+        parse_module(text)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,194 @@
+"""Methods on machine types: valid schedules, budgets, bounds, refusals."""
+
+import jax
+import numpy as np
+import pytest
+
+import regal_jax as rj
+from regal_jax.datasets.job_shop import classic_job_shops, uniform_job_shops
+from regal_jax.datasets.machine_graphs import machine_graph
+from regal_jax.environments.rcpsp.problem import MachineProblem
+from regal_jax.errors import GraphError, OptionError
+from regal_jax.methods import MACHINE_METHODS, machines
+from regal_jax.methods.machines import task_of
+from regal_jax.policies.one_shot import policy as one_shot
+from regal_jax.policies.one_shot.policy import (
+    OneShotConfig,
+    one_shot_inputs,
+    one_shot_policy,
+)
+from regal_jax.training.checkpoints import load_policy, save_policy
+
+GRAPH = machine_graph("layered", 0, 40)
+TINY = {"layers": 1, "size": 8, "heads": 1, "head_size": 4, "dimensions": 2}
+
+
+def saved(folder, *, hold=None):
+    """The file of a guided policy; with a number, of one with windows, and that log-odds."""
+    generation = "parallel" if hold is None else "lookahead"
+    config = OneShotConfig(feature_set="extended", guided=True, generation=generation, **TINY)
+    params = one_shot_policy(config).init(jax.random.key(0), one_shot_inputs(GRAPH, config))
+    if hold is not None:
+        params["params"]["hold"] = np.float32(hold)
+    save_policy(folder / "tiny.policy", params, config, about={"system": "one_shot"})
+    return folder / "tiny.policy"
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory):
+    return saved(tmp_path_factory.mktemp("policy"))
+
+
+@pytest.fixture(scope="module")
+def windows(tmp_path_factory):
+    """Policies with windows, whose ops never, mostly and always hold."""
+    odds = {"never": -1e6, "mostly": 0.5, "always": 1e6}
+    return {name: saved(tmp_path_factory.mktemp(name), hold=hold) for name, hold in odds.items()}
+
+
+def optimize(method, graph=GRAPH, **options):
+    return rj.optimize(graph, objective="makespan", method=method, **options)
+
+
+@pytest.mark.parametrize("method", MACHINE_METHODS)
+def test_every_method_makes_a_valid_schedule(method, policy):
+    options = {"policy": policy} if method == "one_shot" else {}
+    limit = {"time_limit": 1.0} if method == "cp_sat" else {}
+    found = optimize(method, evaluations=300, **options, **limit)
+    assert rj.evaluate(GRAPH, found).makespan == found.makespan
+    assert found.lower_bound <= found.makespan
+    assert found.evaluations <= 300
+    assert found.history[-1] == (found.evaluations, found.makespan)
+    assert (found.num_devices, found.method) == (3, method)
+
+
+@pytest.mark.parametrize("decoding", ["greedy", "sample", "brkga"])
+def test_one_shot_decodes(policy, decoding):
+    evaluations = {"greedy": 1, "sample": 20, "brkga": 1200}[decoding]
+    found = optimize("one_shot", policy=policy, decoding=decoding, evaluations=evaluations)
+    assert found.evaluations == evaluations
+    again = optimize("one_shot", policy=policy, decoding=decoding, evaluations=evaluations)
+    assert again.start.tolist() == found.start.tolist()
+
+
+def test_a_search_from_samples_is_no_worse_than_they_are(policy):
+    sampled = optimize("one_shot", policy=policy, evaluations=256)
+    searched = optimize("one_shot", policy=policy, decoding="brkga", evaluations=2000)
+    assert searched.makespan <= sampled.makespan
+
+
+def test_a_new_guided_policy_is_the_best_rule(policy):
+    rules = [optimize(name).makespan for name in ("critical_path", "mopnr", "spt", "tetris")]
+    assert optimize("one_shot", policy=policy, decoding="greedy").makespan <= min(rules)
+
+
+def test_a_policy_makes_schedules_as_it_was_trained_to(tmp_path):
+    config = OneShotConfig(feature_set="extended", guided=True, generation="serial", **TINY)
+    params = one_shot_policy(config).init(jax.random.key(0), one_shot_inputs(GRAPH, config))
+    path = tmp_path / "serial.policy"
+    save_policy(path, params, config, about={"system": "one_shot"})
+    own, serial, parallel = (
+        optimize("one_shot", policy=path, decoding="greedy", **options)
+        for options in ({}, {"generation": "serial"}, {"generation": "parallel"})
+    )
+    rules = [optimize(name, generation="serial").makespan for name in ("critical_path", "spt")]
+    assert own.start.tolist() == serial.start.tolist() != parallel.start.tolist()
+    assert own.makespan <= min(rules)
+
+
+def test_auto_finds_the_optimum_of_ft06():
+    graph = next(g for g in classic_job_shops("ft") if g.name == "ft06")
+    assert optimize("auto", graph, evaluations=20_000).makespan == 55
+    solved = optimize("cp_sat", graph, time_limit=30.0)
+    assert solved.makespan == solved.lower_bound == 55
+
+
+@pytest.mark.parametrize("generation", ["parallel", "serial", "lookahead"])
+@pytest.mark.parametrize("method", ["brkga", "critical_path", "random_search"])
+def test_schedules_are_generated_as_asked(generation, method):
+    found = optimize(method, generation=generation, evaluations=300)
+    assert rj.evaluate(GRAPH, found).makespan == found.makespan
+    if (generation, method) == ("serial", "critical_path"):
+        assert found.makespan != optimize(method).makespan
+
+
+EVALUATIONS = {"greedy": 1, "sample": 20, "brkga": 1200}
+
+
+@pytest.mark.parametrize("decoding", EVALUATIONS)
+def test_a_policy_with_windows_holds_in_lookahead_generation(windows, policy, decoding):
+    def found(path, generation="lookahead"):
+        return optimize(
+            "one_shot",
+            policy=path,
+            generation=generation,
+            decoding=decoding,
+            evaluations=EVALUATIONS[decoding],
+        )
+
+    results = {name: found(path) for name, path in windows.items()}
+    for one in results.values():
+        assert rj.evaluate(GRAPH, one).makespan == one.makespan
+    expected = found(policy)
+    np.testing.assert_array_equal(results["never"].start, expected.start)
+    assert (results["always"].start != expected.start).any()
+    for generation in ("parallel", "serial"):
+        np.testing.assert_array_equal(
+            found(windows["always"], generation).start, found(policy, generation).start
+        )
+    if decoding != "brkga":
+        np.testing.assert_array_equal(expected.start, found(policy, "parallel").start)
+
+
+@pytest.mark.parametrize("decoding", ["greedy", "sample"])
+def test_windows_are_those_that_the_policy_samples(windows, decoding):
+    params, config, _ = load_policy(windows["mostly"], OneShotConfig)
+    scores = machines.op_scores(params, config, GRAPH)
+    np.testing.assert_allclose(scores.holds, np.full(40, 0.5))
+    problem = MachineProblem(GRAPH, generation="lookahead")
+    drawn = one_shot.greedy(scores)
+    if decoding == "sample":
+        drawn = one_shot.draw(np.random.default_rng(3), scores, 20)
+    rows = np.concatenate([drawn.priorities, drawn.holds], axis=1)
+    found = optimize(
+        "one_shot",
+        policy=windows["mostly"],
+        generation="lookahead",
+        decoding=decoding,
+        evaluations=EVALUATIONS[decoding],
+        seed=3,
+    )
+    assert found.makespan == problem.makespans(rows).min()
+
+
+def test_tasks_are_told_apart():
+    assert task_of(uniform_job_shops(3, 4, count=1)[0]) == "job_shop"
+    assert task_of(GRAPH) == "machines"
+    one_type = GRAPH.replace(machine_type=np.zeros(40, np.int32), capacity=np.array([5]))
+    assert task_of(one_type) == "cluster"
+
+
+def test_refusals(policy):
+    for options, message in (
+        ({"num_devices": 2}, "num_devices is 2, but the graph has 3 machine types"),
+        ({"latency": 1.0}, "don't apply to graphs with machine types"),
+        ({"generation": "best"}, "generation must be one of"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            optimize("critical_path", **options)
+    with pytest.raises(OptionError, match="one_shot is decoded by greedy, sample, brkga"):
+        optimize("one_shot", policy=policy, decoding="beam")
+    with pytest.raises(OptionError, match="'regal' places ops on identical devices"):
+        optimize("regal")
+    plain = GRAPH.replace(capacity=None)
+    with pytest.raises(OptionError, match="the graph needs a capacity"):
+        optimize("mopnr", plain)
+    with pytest.raises(OptionError, match="generation is for graphs with machine types"):
+        optimize("critical_path", plain, generation="serial")
+    with pytest.raises(GraphError, match="op 0 needs 9 units of machine type"):
+        optimize("critical_path", GRAPH.replace(demand=np.full(40, 9)))
+
+
+def test_a_graph_with_machines_can_be_placed_for_memory():
+    found = rj.optimize(GRAPH, objective="peak_memory", method="depth_first", num_devices=2)
+    assert rj.evaluate(GRAPH, found).peak_memory.tolist() == list(found.peak_memory)

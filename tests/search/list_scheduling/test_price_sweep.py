@@ -1,0 +1,65 @@
+"""A sweep of transfer prices: the heuristics' schedules where transfers cost what is assumed."""
+
+import math
+import time
+
+import pytest
+
+from regal_jax.environments.execution import targets
+from regal_jax.environments.execution.targets import TargetModel
+from regal_jax.environments.placement import checker
+from regal_jax.environments.platform import Platform
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.search.list_scheduling import price_sweep
+from regal_jax.search.list_scheduling.heuristics import etf, heft
+from tests.graphs.cases import single_input_graph
+
+GRAPH = single_input_graph(seed=0, num_ops=24)
+PLATFORM = Platform(4, latency=0.02, per_byte=0.01)
+
+
+def crossings(schedule):
+    place = schedule.placement
+    return sum(place[first] != place[second] for first, second in GRAPH.edges[:, [0, 2]].tolist())
+
+
+def test_schedules_are_those_of_the_heuristics_at_every_pair_of_prices():
+    found = price_sweep.schedules(GRAPH, PLATFORM, 18)
+    assert len(found) == 18
+    levels = (0.0, price_sweep.CHEAPEST, price_sweep.DEAREST)
+    expected = []
+    for shares in sorted(((a, b) for a in levels for b in levels), key=sum):
+        model = TargetModel(latency_share=shares[0], per_byte_share=shares[1])
+        latency, per_byte = targets.transfer_times(GRAPH, model)
+        platform = Platform(4, latency=0.02 + latency, per_byte=0.01 + per_byte)
+        expected += [heft(GRAPH, platform), etf(GRAPH, platform)]
+    assert found == expected
+    for schedule in found:
+        checker.evaluate(GRAPH, schedule, PLATFORM)
+
+
+def test_dear_transfers_are_avoided():
+    found = price_sweep.schedules(GRAPH, PLATFORM, 98)
+    assert crossings(found[-1]) < 0.5 * crossings(found[0])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 17, 50, 98, 100])
+def test_never_more_than_asked_for(count):
+    number = len(price_sweep.schedules(GRAPH, PLATFORM, count))
+    assert number == (1 if count == 1 else 2 * math.isqrt(count // 2) ** 2)
+
+
+def test_two_levels_are_free_and_in_between():
+    (_, first), *_, (_, last) = sorted(price_sweep._prices(8))
+    assert (first, last) == (0.0, pytest.approx(math.sqrt(3.0)))
+
+
+def test_out_of_time_there_is_still_one_price():
+    assert len(price_sweep.schedules(GRAPH, PLATFORM, 98, deadline=time.perf_counter() - 1)) == 2
+
+
+def test_ops_that_take_no_time_have_no_prices():
+    free = GRAPH.replace(duration=0 * GRAPH.duration)
+    assert len(price_sweep.schedules(free, PLATFORM, 18)) == 18
+    alone = ComputationGraph.create(num_ops=1, producer=[], size=[], consumers=[])
+    assert price_sweep.schedules(alone, Platform(2), 2)[0].makespan == 0.0

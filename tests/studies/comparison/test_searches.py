@@ -1,0 +1,130 @@
+"""Comparing methods: it resumes, and its numbers are those by hand."""
+
+import numpy as np
+import pytest
+
+from regal_jax.reporting import results
+from regal_jax.studies.comparison import searches as comparison_searches
+from regal_jax.studies.comparison.searches import Run
+from tests.policies.cases import random_graph
+
+RUNS = [Run("random 30", "random_search", 30, limits=(10, 30)), Run("lpmf", "lpmf", 0)]
+SETTINGS = {"small": [random_graph(0), random_graph(1)], "one": [random_graph(2)]}
+
+
+def compare(path, **options):
+    return comparison_searches.compare(SETTINGS, RUNS, seeds=2, path=path, **options)
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """The (graph, method, seed) of the searches done."""
+    done = []
+    optimize = comparison_searches.api.optimize
+
+    def counting(graph, **options):
+        done.append((graph.name, options["method"], options["seed"]))
+        return optimize(graph, **options)
+
+    monkeypatch.setattr(comparison_searches.api, "optimize", counting)
+    return done
+
+
+def test_rows_are_complete_and_a_second_call_runs_nothing(tmp_path, searches):
+    path, seen = tmp_path / "r.csv", []
+    rows = compare(path, on_progress=lambda done, total: seen.append((done, total)))
+    assert len(searches) == len(set(searches)) == 12  # 3 graphs, 2 methods, 2 seeds
+    assert seen == [(done, 12) for done in range(1, 13)]
+    assert sum(row["metric"] == "cost" for row in rows) == 12
+    assert sum(row["metric"] == "cost@30" for row in rows) == 6
+    for row in rows:
+        if row["metric"] == "cost@30":
+            assert row["value"] >= 0
+    keys = [(*map(str, list(row.values())[:-1]), row["metric"]) for row in rows]
+    assert len(set(keys)) == len(keys)
+    again = compare(path)
+    assert len(searches) == 12
+    as_text = lambda rows: [{k: str(v) for k, v in row.items()} for row in rows]  # noqa: E731
+    assert sorted(map(str, as_text(again))) == sorted(map(str, as_text(results.read_results(path))))
+
+
+def test_a_limit_before_the_first_report_has_no_row(tmp_path):
+    """The first report of a search of 30 is at 30."""
+    rows = compare(tmp_path / "r.csv")
+    assert not any(row["metric"] == "cost@10" for row in rows)
+
+
+@pytest.mark.filterwarnings("ignore:.*cut off")
+@pytest.mark.parametrize("keep", [0.0, 0.2, 0.5, 0.9, 0.999])
+def test_a_file_cut_off_anywhere_is_completed(tmp_path, searches, keep):
+    path = tmp_path / "r.csv"
+    compare(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(keep * len(whole))])
+    searches.clear()
+    rows = compare(path)
+    assert 0 < len(searches) <= 12
+    timeless = lambda rows: {  # noqa: E731
+        (r["setting"], r["graph"], r["method"], r["seed"], r["metric"]): float(r["value"])
+        for r in rows
+        if r["metric"] != "seconds"
+    }
+    full = tmp_path / "full.csv"
+    full.write_bytes(whole)
+    assert timeless(rows) == timeless(results.read_results(full))
+    assert timeless(results.read_results(path)) == timeless(rows)
+    searches.clear()
+    compare(path)
+    assert searches == []
+
+
+def test_cost_after():
+    history = ((100, 9.0), (190, 7.0), (280, 7.0))
+    costs = [comparison_searches._cost_after(history, limit) for limit in (99, 100, 189, 190, 1000)]
+    assert costs == [np.inf, 9.0, 9.0, 7.0, 7.0]
+
+
+def rows_of(costs):
+    """Rows from {method: {graph: [cost by seed]}}."""
+    return [
+        {"setting": "s", "graph": g, "method": m, "seed": seed, "metric": "cost", "value": cost}
+        for m, graphs in costs.items()
+        for g, values in graphs.items()
+        for seed, cost in enumerate(values)
+    ]
+
+
+COSTS = {
+    "brkga": {"a": [100, 200], "b": [50, 50]},
+    "regal": {"a": [90, 200], "b": [40, 60]},
+    "rule": {"a": [80], "b": [100]},
+}
+
+
+def test_summary_by_hand():
+    lines = {
+        line.method: line for line in comparison_searches.summary(rows_of(COSTS), "s", "brkga")
+    }
+    regal = lines["regal"]
+    assert regal.gains == {"a": pytest.approx(5.0), "b": pytest.approx(0.0)}
+    assert regal.improvement.mean == pytest.approx(2.5)
+    assert regal.win_or_tie == pytest.approx(75.0)  # of pairs: win, tie, win, loss
+    # Best known: a 80, b 40. Gaps: a (12.5 + 150) / 2, b (0 + 50) / 2.
+    assert regal.gap.mean == pytest.approx((81.25 + 25) / 2)
+    assert regal.improvement.low <= 2.5 <= regal.improvement.high
+    reference = lines["brkga"]
+    assert (reference.improvement.mean, reference.win_or_tie) == (0.0, 100.0)
+    # A rule run once is held against both seeds: a 20% and 60%, b -100%.
+    assert lines["rule"].gains == {"a": pytest.approx(40.0), "b": pytest.approx(-100.0)}
+    assert lines["rule"].win_or_tie == pytest.approx(50.0)
+
+
+def test_summary_of_a_subset():
+    lines = comparison_searches.summary(rows_of(COSTS), "s", "brkga", subset={"a"})
+    assert [set(line.gains) for line in lines] == [{"a"}] * 3
+    assert comparison_searches.summary(rows_of(COSTS), "other", "brkga") == []
+
+
+def test_costs_by_graph_sorts_by_seed():
+    rows = rows_of(COSTS)[::-1]
+    assert comparison_searches.costs_by_graph(rows, "s") == {m: COSTS[m] for m in COSTS}

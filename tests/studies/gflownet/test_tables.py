@@ -1,0 +1,169 @@
+"""Tables of robust scheduling: means and spreads by hand, the paper's numbers beside them."""
+
+import itertools
+
+import pytest
+
+from regal_jax.errors import OptionError
+from regal_jax.reporting import results
+from regal_jax.studies.gflownet import tables
+from regal_jax.studies.gflownet.tables import Paired, Spread
+
+TABLES = (tables.PAPER_TABLE_1, tables.PAPER_TABLE_2, tables.PAPER_TABLE_3)
+
+
+def rows_of(method, metric, by_graph, setting="real"):
+    """Rows of one metric; ``by_graph`` has the value of seeds 0, 1, ..."""
+    return [
+        {"graph": graph, "method": method, "seed": seed, "metric": metric, "value": value}
+        | {"setting": setting, "ops": "50"}
+        for graph, by_seed in by_graph.items()
+        for seed, value in enumerate(by_seed)
+    ]
+
+
+ONE_GRAPH = [
+    *rows_of("gflownet", "noisy", {"a": [3.0, 2.0, 4.0]}),
+    *rows_of("gflownet", "ged", {"a": [90.0, 91.0, 92.0]}),
+    *rows_of("gflownet", "proxy_1", {"a": [3.0, 3.0, 3.0]}),
+    *rows_of("gflownet", "seconds", {"a": [1.0, 1.0, 1.0]}),
+    *rows_of("critical_path", "noisy", {"a": [2.5]}),
+    *rows_of("critical_path", "noisy", {"a": [9.0], "b": [9.0]}, setting="random"),
+]
+
+MANY_GRAPHS = [
+    *rows_of("gflownet", "bandwidth", {"a": [1.0, 2.0], "b": [3.0, 3.0], "c": [9.0, 9.0]}),
+    *rows_of("brkga", "bandwidth", {"a": [1.0, 1.0], "b": [4.0, 2.0]}),
+    *rows_of("critical_path", "bandwidth", {"a": [2.0], "b": [1.0]}),
+    *rows_of("brkga", "my_target", {"a": [1.0, 1.0]}),
+    *rows_of("brkga", "proxy_100", {"a": [2.0, 2.0], "b": [3.0, 4.0]}),
+]
+
+
+def words(line):
+    return " ".join(line.split())
+
+
+def test_one_graph_has_means_and_deviations_over_seeds():
+    flow, rule = tables.over_seeds(ONE_GRAPH, "real")
+    assert (flow.method, flow.size, rule.method, rule.size) == ("gflownet", 3, "critical_path", 1)
+    assert flow.cells["noisy"] == Spread(3.0, 1.0)
+    assert flow.cells["ged"] == Spread(91.0, 1.0)
+    assert rule.cells == {"noisy": Spread(2.5, 0.0)}
+
+
+def test_a_spread_over_seeds_is_of_one_graph():
+    with pytest.raises(OptionError, match="random: has 2 graphs"):
+        tables.over_seeds(ONE_GRAPH, "random")
+
+
+def test_many_graphs_have_means_over_seeds_then_graphs_with_intervals_over_graphs():
+    flow, brkga, rule = tables.over_graphs(MANY_GRAPHS, "real")
+    assert [line.size for line in (flow, brkga, rule)] == [3, 2, 2]
+    assert flow.cells["bandwidth"].mean == pytest.approx((1.5 + 3 + 9) / 3)
+    assert brkga.cells["bandwidth"] == pytest.approx((2.0, 1.0, 3.0))
+    assert brkga.cells["proxy_100"].mean == pytest.approx((2 + 3.5) / 2)
+
+
+def test_unknown_settings_have_no_lines():
+    assert tables.over_graphs(ONE_GRAPH, "elsewhere") == []
+    assert tables.over_seeds(ONE_GRAPH, "elsewhere") == []
+
+
+def test_targets_are_the_metrics_that_no_method_has_of_its_own():
+    assert tables.targets(ONE_GRAPH) == ["noisy"]
+    assert tables.targets(MANY_GRAPHS) == ["bandwidth", "my_target"]
+
+
+def test_pairs_are_graph_by_graph_and_seed_by_seed():
+    brkga, rule = tables.paired(MANY_GRAPHS, "real", "gflownet")
+    assert (brkga.other, brkga.metric, brkga.pairs) == ("brkga", "bandwidth", 4)
+    # a: 0, 1; b: -1, 1
+    assert brkga.difference == pytest.approx((0.25, 0.0, 0.5))
+    assert (brkga.wins, brkga.ties) == (50.0, 25.0)
+    # The rule's one run stands against both seeds; a: -1, 0; b: 2, 2
+    assert (rule.other, rule.pairs, rule.wins, rule.ties) == ("critical_path", 4, 50.0, 25.0)
+    assert rule.difference == pytest.approx((0.75, -0.5, 2.0))
+
+
+def test_pairs_turn_round():
+    for line in tables.paired(MANY_GRAPHS, "real", "gflownet"):
+        (back,) = [
+            other
+            for other in tables.paired(MANY_GRAPHS, "real", line.other, [line.metric])
+            if other.other == "gflownet"
+        ]
+        assert back.difference.mean == pytest.approx(-line.difference.mean)
+        assert (back.wins, back.ties) == (100 - line.wins - line.ties, line.ties)
+
+
+def test_pairs_on_one_graph_have_an_interval_over_seeds():
+    (line,) = tables.paired(ONE_GRAPH, "real", "gflownet")
+    assert line.difference == pytest.approx((0.5, -0.5, 1.5))
+    assert (line.wins, line.pairs) == (pytest.approx(200 / 3), 3)
+
+
+def test_runs_without_a_seed_in_common_are_no_pairs():
+    rows = rows_of("gflownet", "noisy", {"a": [1, 2]})
+    later = [row | {"seed": row["seed"] + 5} for row in rows_of("ppo", "noisy", {"a": [1, 2]})]
+    assert tables.paired(rows + later, "real", "gflownet") == []
+    assert tables.paired(rows, "real", "nobody") == []
+
+
+def test_the_paper_s_numbers_stand_below_ours():
+    lines = tables.over_seeds(ONE_GRAPH, "real")
+    drawn = tables.text("t", lines, tables.PAPER_TABLE_1).splitlines()
+    title, header, _, flow, flow_paper, rule, rule_paper, *others = drawn
+    assert title == "t"
+    assert words(header) == "method seeds Proxy 1 Noisy GED [%]"
+    assert words(flow) == "gflownet 3 3.00 ± 0.00 3.00 ± 1.00 91.00 ± 1.00"
+    assert words(flow_paper) == "gflownet (paper) 3.21 ± 0.02 3.05 ± 0.04 94.79 ± 0.15"
+    assert words(rule) == "critical_path 1 2.50 ± 0.00"
+    assert words(rule_paper) == "critical_path (paper) 3.23 ± 0.00 2.75 ± 0.00 0.00"
+    assert [line.split()[0] for line in others] == ["brkga", "ppo"]
+
+
+def test_columns_are_in_the_paper_s_order_and_targets_of_any_name_among_them():
+    lines = tables.over_graphs(MANY_GRAPHS, "real")
+    _, header, _, flow, *_ = tables.text("t", lines).splitlines()
+    assert words(header) == "method graphs Proxy 100 Bandwidth My target"
+    assert words(flow) == "gflownet 3 4.50 [1.50, 9.00]"
+
+
+def test_comparisons_are_drawn():
+    lines = tables.paired(MANY_GRAPHS, "real", "gflownet")
+    title, header, _, brkga, _ = tables.paired_text("t", lines).splitlines()
+    assert title == "t"
+    assert words(header) == "against on difference wins % ties % pairs"
+    assert words(brkga) == "brkga Bandwidth +0.250 [+0.000, +0.500] 50 25 4"
+
+
+def test_rows_may_come_from_a_file(tmp_path):
+    path = tmp_path / "results.csv"
+    results.write_results(path, MANY_GRAPHS, ("setting", "ops"))
+    read = results.read_results(path)
+    assert tables.over_graphs(read, "real") == tables.over_graphs(MANY_GRAPHS, "real")
+    assert isinstance(tables.paired(read, "real", "brkga")[0], Paired)
+
+
+def test_the_paper_s_tables_are_whole():
+    methods = ["critical_path", "brkga", "ppo", "gflownet"]
+    assert [list(table) for table in TABLES] == [methods] * 3
+    assert [{len(line) for line in table.values()} for table in TABLES] == [{7}, {5}, {8}]
+
+
+def test_what_the_paper_says_of_its_tables_holds_for_ours():
+    for table in TABLES:
+        assert all(table["critical_path"][metric].mean == 0 for metric in tables.DIVERSITY)
+        ours = table["gflownet"]
+        for metric in (*tables.targets(_as_rows(table)), "ged", "d_sen"):
+            best = max(table, key=lambda method, m=metric, t=table: t[method][m].mean)
+            assert best == "gflownet" or (metric, ours[metric].mean) == ("noisy", 3.05)
+        for line in table.values():
+            assert line["d_inv"].mean <= line["d_sen"].mean
+    for table, line in itertools.product(TABLES[1:], ("brkga", "ppo", "gflownet")):
+        assert table[line]["proxy_1"].mean > table[line]["proxy_100"].mean
+
+
+def _as_rows(table):
+    return [{"metric": metric} for line in table.values() for metric in line]

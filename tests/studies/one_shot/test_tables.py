@@ -1,0 +1,122 @@
+"""Tables of machine problems: means, gaps and shares by hand; published numbers beside."""
+
+import numpy as np
+import pytest
+
+from regal_jax.datasets.task_graphs import task_graph
+from regal_jax.errors import OptionError
+from regal_jax.reporting import training_plot
+from regal_jax.studies.one_shot import tables
+from regal_jax.studies.topoformer import plots
+from tests.reporting.test_plots import check_png
+
+
+def chain(name, *durations):
+    pairs = [(op, op + 1) for op in range(len(durations) - 1)]
+    return task_graph(pairs, durations, capacity=[1], name=name)
+
+
+GRAPHS = [chain("a", 30, 60), chain("b", 100)]
+
+
+def rows_of(method, costs, bound=(90, 100), seconds=(1.0, 3.0), setting="s"):
+    """Rows of one method; ``costs`` has for a and b the makespans of seeds 0, 1, ..."""
+    return [
+        {"setting": setting, "graph": graph, "method": method, "seed": seed}
+        | {"metric": metric, "value": value}
+        for place, (graph, by_seed) in enumerate(zip("ab", costs, strict=False))
+        for seed, cost in enumerate(by_seed)
+        for metric, value in (
+            *(("cost", cost), ("seconds", seconds[place])),
+            ("lower_bound", bound[place]),
+        )
+    ]
+
+
+ROWS = [
+    *rows_of("spt", [[180], [100]], bound=(45, 100)),
+    *rows_of("one_shot S(16)", [[90, 108], [120, 120]]),
+    *rows_of("lpt", [[90]]),
+    *rows_of("lpt", [[7]], setting="other"),
+]
+
+
+def summary(methods=("one_shot S(16)", "spt", "mopnr", "lpt"), **options):
+    return tables.summary(ROWS, "s", GRAPHS, methods, **options)
+
+
+def test_makespans_speedups_and_gaps_are_means_over_seeds_then_graphs():
+    policy, rule, other = summary()  # mopnr was not run
+    assert [line.method for line in (policy, rule, other)] == ["one_shot S(16)", "spt", "lpt"]
+    assert policy.makespan == pytest.approx(((99 + 120) / 2, 99, 120))
+    speedup = (90 / 90 + 90 / 108) / 2
+    assert policy.speedup.mean == pytest.approx((speedup + 100 / 120) / 2)
+    assert policy.gap.mean == pytest.approx((10 + 20) / 2)  # from 90 and 100, the best bounds
+    assert rule.gap == pytest.approx((50, 0, 100))
+    assert (policy.reached, rule.reached, other.reached) == (0, 50, 100)
+    assert (policy.seconds, policy.graphs, other.graphs) == (2.0, 2, 1)
+
+
+def test_gaps_may_be_from_the_best_known():
+    rule = summary(["spt"], best_known={"a": 120, "b": 100})[0]
+    assert rule.gap.mean == pytest.approx(25.0)
+
+
+def test_graphs_that_are_not_asked_for_do_not_count():
+    line = tables.summary(ROWS, "s", GRAPHS[:1], ["spt"])[0]
+    assert (line.makespan.mean, line.graphs) == (180, 1)
+
+
+def test_the_best_of_several_methods_takes_all_their_time():
+    rows = ROWS + tables.best_of(ROWS, ["spt", "lpt"], "best rule")
+    best = tables.summary(rows, "s", GRAPHS, ["best rule"])[0]
+    assert best.makespan.mean == pytest.approx((90 + 100) / 2)
+    assert best.seconds == pytest.approx(np.median([2.0, 3.0]))
+    assert best.reached == 100
+    assert {row["setting"] for row in rows if row["method"] == "best rule"} == {"s", "other"}
+
+
+def test_published_numbers_stand_beside_ours_or_alone():
+    published = {"one_shot S(16)": 95.0, "PPO": 93.5}
+    title, header, _, policy, rule, _, ppo = tables.text(
+        "t", summary(), published=published
+    ).splitlines()
+    assert title == "t (2 graphs)"
+    assert " ".join(header.split()) == "method makespan published gap % reached % seconds"
+    assert policy.split()[2:6] == ["109.5", "[99,", "120]", "95"]
+    assert rule.split()[:4] == ["spt", "140", "[100,", "180]"]
+    assert "95" not in rule
+    assert ppo.split() == ["PPO", "93.5"]
+
+
+def test_speedups_and_what_is_closed_of_a_gap():
+    table = tables.text("t", summary(), speedup=True, baseline="spt").splitlines()
+    assert table[1].split()[1] == "speedup"
+    closed = [line.split()[-1] for line in table[3:]]
+    assert closed == ["70.0", "0.0", "100.0"]  # gaps of 15, 50 and 0
+
+
+def test_the_published_table_of_tpch_is_whole():
+    assert list(tables.PUBLISHED_TPCH) == ["tpch 50", "tpch 100", "tpch 150"]
+    for means in tables.PUBLISHED_TPCH.values():
+        assert len(means) == 6
+        assert means["PPO-BiHyb"] == min(means.values())
+
+
+def test_gaps_are_drawn_against_median_seconds(tmp_path):
+    dots = tables.gaps_and_times(summary())
+    assert [dot.seconds.mean for dot in dots] == [2.0, 2.0, 1.0]
+    path = tmp_path / "gaps.png"
+    plots.plot_gap_against_time({"s": dots}, path, reference="the bound", title="t")
+    check_png(path)
+
+
+def test_a_training_is_drawn_from_its_log(tmp_path):
+    log, path = tmp_path / "metrics.csv", tmp_path / "drawn" / "costs.png"
+    path.parent.mkdir()
+    log.write_text("step,cost,best_cost,validation_cost\n1,1.5,1.25,\n2,1.25,1.125,1.25\n")
+    training_plot.plot_training(log, path)
+    check_png(path)
+    log.write_text("step,cost,best_cost,validation_cost\n")
+    with pytest.raises(OptionError, match="at least one step"):
+        training_plot.plot_training(log, path)

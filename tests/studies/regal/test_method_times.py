@@ -1,0 +1,49 @@
+"""Table 2: what is measured, and what is made of it."""
+
+from regal_jax.reporting import results
+from regal_jax.studies.regal import method_times
+from tests.policies.cases import random_graph
+
+
+def measure(path, methods, **options):
+    settings = {"as traced": [random_graph(0), random_graph(1, 12)]}
+    common = {"evaluations": 200, "objective": "peak_memory", "path": path}
+    return method_times.measure(settings, methods, **common | options)
+
+
+def test_each_method_is_timed_twice_on_each_graph_once(tmp_path):
+    path, progress = tmp_path / "times.csv", []
+    rows = measure(path, ["brkga", "local_search"], on_progress=lambda *p: progress.append(p))
+    assert [(r["graph"], r["method"], r["metric"]) for r in rows] == [
+        (graph, method, metric)
+        for graph in ("random 0", "random 1")
+        for method in ("brkga", "local_search")
+        for metric in ("first", "seconds")
+    ]
+    assert all(float(row["value"]) > 0 for row in rows)
+    assert progress == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    kept = path.read_text()
+    assert len(measure(path, ["brkga", "local_search"])) == len(rows)
+    assert path.read_text() == kept
+    assert len(results.read_results(path)) == len(rows)
+
+
+def test_methods_that_cannot_run_are_left_out(tmp_path):
+    told = []
+    rows = measure(tmp_path / "times.csv", ["regal", "local_search"], on_skip=told.append)
+    assert {row["method"] for row in rows} == {"local_search"}
+    assert [line.split(":")[0] for line in told] == ["regal is left out"]
+
+
+def test_ratios_are_geometric_means_over_brkgas():
+    seconds = {("brkga", "g"): 1.0, ("brkga", "h"): 2.0, ("auto", "g"): 4.0, ("auto", "h"): 2.0}
+    rows = [
+        {"setting": "XLA", "graph": graph, "method": method, "metric": metric, "value": value}
+        for (method, graph), value in seconds.items()
+        for metric in ("first", "seconds")
+    ]
+    brkga, auto = method_times.table(rows, "XLA", "xla")
+    assert (brkga["seconds"], brkga["over brkga"], brkga["paper"]) == ("1.5", "1", "8.82")
+    assert (auto["seconds"], auto["over brkga"], auto["paper"]) == ("3", "2", "")
+    assert method_times.table(rows, "XLA", "tensorflow")[0]["paper"] == "0.89"
+    assert method_times.table(rows, "as traced", "xla") == []

@@ -45,7 +45,7 @@ def measure(graph: ComputationGraph, batch: int, flags) -> list[object]:
     model = cost.cost_model("peak_memory", Platform(num_devices), problem.shape.ops, "jax")
     costs = jax.jit(lambda graph, genes: cost.costs(model, graph, genes))
     genes = np.random.default_rng(0).random((batch, problem.num_genes), np.float32)
-    operand, on_device = problem.operand(), jax.device_put(genes)
+    operand, on_device = problem.operand, jax.device_put(genes)
     kernel = columns.native_graph(graph)
 
     def compiled():

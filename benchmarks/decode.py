@@ -88,7 +88,7 @@ def pure_jax(graph, genes, num_devices, peak) -> Callable:
     problem = PlacementProblem(graph, num_devices, backend="jax")
     model = cost.cost_model("peak_memory", Platform(num_devices), problem.shape.ops, "jax")
     costs = jax.jit(lambda graph, genes: cost.costs(model, graph, genes))
-    operand, genes = problem.operand(), jax.device_put(genes)
+    operand, genes = problem.operand, jax.device_put(genes)
     np.testing.assert_allclose(costs(operand, genes), peak.max(axis=1), rtol=1e-3)
     return lambda: jax.block_until_ready(costs(operand, genes))
 

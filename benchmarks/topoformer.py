@@ -14,7 +14,7 @@ from absl import app, flags
 
 from regal_jax.datasets.layered import layered_graph
 from regal_jax.methods import ordering
-from regal_jax.methods.base import Budget
+from regal_jax.options import Budget
 from regal_jax.policies.topological_order.policy import (
     OrderingConfig,
     ordering_inputs,

@@ -11,9 +11,9 @@ from pathlib import Path
 from absl import flags
 
 import regal_jax as rj
-from regal_jax import methods
 from regal_jax.datasets import example_models
 from regal_jax.errors import MissingDependencyError
+from regal_jax.methods.simple import best_simple_schedule
 from regal_jax.reporting import plots, progress, tables, traces
 from regal_jax.studies import launch
 
@@ -31,7 +31,7 @@ def main(_) -> None:
     graph = example_models.train_graph(_MODEL.value, microbatches=_MICROBATCHES.value)
     print(f"{graph.name}: {graph.num_ops} ops, {graph.num_tensors} tensors")
     platform = rj.Platform(_NUM_DEVICES.value)
-    simple = methods.best_simple_schedule(graph, "peak_memory", platform)
+    simple = best_simple_schedule(graph, "peak_memory", platform)
     schedules = {f"best simple order ({simple.method})": simple}
     for method in ("brkga", "auto"):
         with progress.search_progress(method, _EVALUATIONS.value) as on_progress:

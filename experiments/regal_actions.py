@@ -11,7 +11,7 @@ from pathlib import Path
 from absl import flags
 
 from regal_jax.datasets import corpora
-from regal_jax.methods import learned
+from regal_jax.methods import pretrained
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import progress
 from regal_jax.studies import flags as config_flags
@@ -38,7 +38,7 @@ def main(_) -> None:
         print(table_3(test, policies, output))
         policy = policies.get(FIGURE_7)
     else:
-        policy = learned.shipped_policy(OBJECTIVE) if given == "shipped" else Path(given)
+        policy = pretrained.shipped_policy(OBJECTIVE) if given == "shipped" else Path(given)
     if policy is not None:
         graphs = next(iter(test.values()))
         with progress.bar("actions", len(graphs)) as update:

@@ -1,8 +1,9 @@
 """Learned schedulers for computation graphs: least memory or least time on one or more devices."""
 
 from regal_jax import datasets
+from regal_jax import registry as register
 from regal_jax.api import evaluate, optimize
-from regal_jax.compiler.explain import explain
+from regal_jax.compiler.explain.explain import explain
 from regal_jax.compiler.onnx.reorder import reorder_onnx, save_onnx
 from regal_jax.compiler.torch.reorder import reorder_fx
 from regal_jax.compiler.xla.jit import jit, reschedule
@@ -24,15 +25,19 @@ from regal_jax.graphs.importers.torch.model import from_torch
 from regal_jax.graphs.importers.xla.module import from_hlo
 from regal_jax.graphs.rewrites.microbatches import microbatches
 from regal_jax.graphs.rewrites.tiles import tiles
+from regal_jax.options import Budget, Options, Result
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Budget",
     "ComputationGraph",
     "MachineProblem",
+    "Options",
     "PlacementProblem",
     "Platform",
     "RegalError",
+    "Result",
     "Schedule",
     "TargetModel",
     "datasets",
@@ -55,6 +60,7 @@ __all__ = [
     "peak_allocation",
     "profiled_graph",
     "read_target",
+    "register",
     "reorder_fx",
     "reorder_onnx",
     "reschedule",

@@ -1,99 +1,42 @@
 """The public functions: optimize a graph's schedule, evaluate one."""
 
+import dataclasses
 import time
-from pathlib import Path
-from typing import get_args
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from regal_jax import registry
+from regal_jax.environments.base import Problem, has_machines
+from regal_jax.environments.execution.targets import Target
 from regal_jax.environments.placement import checker as placement_checker
 from regal_jax.environments.placement.checker import Cost
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.rcpsp import checker as rcpsp_checker
-from regal_jax.environments.rcpsp.problem import Generation, MachineProblem
-from regal_jax.environments.schedule import Objective, Schedule
+from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods import (
-    WITH_POLICY,
-    AnyTarget,
-    Budget,
-    Decoding,
-    OnProgress,
-    as_target,
-    best_on_target,
-    check_options,
-    default_evaluations,
-    default_machine_evaluations,
-    find_machine_method,
-    find_method,
-    method_for,
-)
+from regal_jax.methods import robust
+from regal_jax.options import Budget, OnProgress, Options, Result
+from regal_jax.registry import Method
 
 
 def optimize(
     graph: ComputationGraph,
+    options: Options | None = None,
     *,
-    objective: Objective = "peak_memory",
-    num_devices: int | None = None,
-    method: str = "auto",
-    evaluations: int | None = None,
-    seed: int = 0,
-    memory_capacity: int | tuple[int, ...] | None = None,
-    latency: float = 0.0,
-    per_byte: float = 0.0,
-    policy: str | Path | None = None,
-    time_limit: float | None = None,
-    decoding: Decoding | None = None,
-    generation: Generation | None = None,
-    temperature: float | None = None,
-    target: AnyTarget | None = None,
-    candidates: int | None = None,
     on_progress: OnProgress | None = None,
+    **changes: Any,
 ) -> Schedule:
     """Searches for a schedule of low cost.
 
-    A graph with ``capacity`` is scheduled on its machine types if the objective is the makespan
-    (``MachineProblem``), all other problems place ops on identical devices (``PlacementProblem``).
-
     Args:
       graph: the graph.
-      objective: "peak_memory" (bytes of the fullest device) or "makespan" (us).
-      num_devices: D, 2 unless given. For graphs with capacity the number of machine types.
-      method: a name of ``regal_jax.methods.METHODS`` or, for machine types, of
-        ``MACHINE_METHODS``. "auto" (the same as "portfolio") improves on the best of the cheap
-        orders and placements, or rules, so it is never worse than these;
-        "regal", "brkga" and the other published ones begin from nothing. With a target, "auto" is
-        "price_sweep".
-      evaluations: budget, in calls of the cost on one chromosome, or on one move from a schedule;
-        None is ``methods.default_evaluations``: 5000 but for "auto", "portfolio" and samplers
-        (1000 samples); or ``methods.default_machine_evaluations``.
-      seed: same seed, same schedule (on the same platform).
-      memory_capacity: bytes per device; schedules within it always beat others.
-      latency, per_byte: us, of a tensor that crosses devices.
-      policy: file of a trained policy, instead of the shipped one, for ``methods.WITH_POLICY``.
-      time_limit: seconds after which a search ends with the best so far; it is looked at every few
-        generations, and by samplers that don't search not at all. With a limit the result depends
-        on the machine's speed.
-      decoding: of "topoformer": "greedy" (one order), "sample" (the best of as many as
-        evaluations), "beam" search of that width, or "guided" (its default): from the beam of 16
-        on, dynamic programmes of that width below the best peak, in which the policy breaks ties.
-        Of "one_shot": "greedy", "sample" (its default, and the only one on identical devices), or
-        "brkga", that begins with samples.
-      generation: how priorities become a schedule on machine types, see ``MachineProblem``;
-        "parallel" unless given, for "one_shot" that of its policy. ("auto", "justification" and
-        "cp_sat" have their own.)
-      temperature: of "gflownet", "ppo" and "list_sampling", how much samples differ; positive. None
-        is the method's own.
-      target: what schedules really take: a function schedule -> us (``simulated``, ``measured``, or
-        any other), a ``TargetModel``, or the path of its TOML file. A method of
-        ``methods.SAMPLERS`` then tries its best schedules by makespan on it, best first, and
-        returns the one that takes least there, with ``target_time``; its other costs and its bound
-        are those of this problem.
-      candidates: how many are tried on the target, 100 unless given. Those beyond the memory
-        capacity are left out, unless all are.
+      options: what is asked for; by default ``Options()``.
       on_progress: called with (evaluations so far, best cost so far) now and then.
+      **changes: fields of ``Options`` by name: ``optimize(graph, objective="makespan")``.
 
     Returns:
       The schedule, with its exact costs, a lower bound and the history of the search.
@@ -101,82 +44,117 @@ def optimize(
     Raises:
       OptionError: for an option out of range, or a method that does not fit.
     """
-    if not isinstance(seed, int) or seed < 0:
-        raise OptionError(f"seed must be an integer >= 0, got {seed!r}")
-    if time_limit is not None and not time_limit > 0:
-        raise OptionError(f"time_limit must be a positive number of seconds, got {time_limit}")
-    if policy is not None and method not in WITH_POLICY:
-        raise OptionError(f"{method} reads no policy; {', '.join(WITH_POLICY)} do")
-    if decoding is not None and decoding not in get_args(Decoding):
-        raise OptionError(f"decoding must be one of {', '.join(get_args(Decoding))}: {decoding!r}")
-    method = method_for(method, target)
-    check_options(method, target=target, candidates=candidates, temperature=temperature)
+    return run(plan(graph, options, **changes), on_progress)
+
+
+class Plan(NamedTuple):
+    """A search that is ready to run.
+
+    Attributes:
+      problem, method, budget: what is searched, how, and for how long.
+      target: what schedules really take, if they are tried on one.
+      begin: ``time.perf_counter()`` when it was made.
+    """
+
+    problem: Problem
+    method: Method
+    budget: Budget
+    target: Target | None
+    begin: float
+
+
+def plan(graph: ComputationGraph, options: Options | None = None, **changes: Any) -> Plan:
+    """Resolves options: the problem, the method and its budget. Raises OptionError."""
     begin = time.perf_counter()
-    on_machines = has_machines(graph, objective)
+    options = _options(options, changes)
+    environment = registry.environment_for(graph, options)
+    method = _method(options, environment.name)
+    _check_reads(method, options)
+    problem = environment.make(graph, options)
+    evaluations = options.evaluations
     if evaluations is None:
-        budgets = default_machine_evaluations if on_machines else default_evaluations
-        timed = time_limit is not None
-        evaluations = budgets(method, graph.num_ops, decoding, timed=timed)
-    deadline = float("inf") if time_limit is None else begin + time_limit
-    budget = Budget(evaluations, seed, policy, deadline, decoding, generation, temperature)
+        own = method.evaluations
+        evaluations = own(graph.num_ops, options) if callable(own) else own
+    deadline = np.inf if options.time_limit is None else begin + options.time_limit
+    budget = Budget(evaluations, options.seed, deadline, options)
+    target = None if options.target is None else robust.as_target(graph, options.target)
+    return Plan(problem, method, budget, target, begin)
+
+
+def run(plan: Plan, on_progress: OnProgress | None = None) -> Schedule:
+    """The schedule of a plan, with what is known of its origin."""
+    budget = plan.budget
     if on_progress is not None:
         budget = budget._replace(on_progress=on_progress)
-    if on_machines:
-        if target is not None:
-            raise OptionError("targets are for identical devices; the graph has machine types")
-        platform = (memory_capacity, latency, per_byte)
-        schedule = _on_machines(graph, method, budget, num_devices, platform)
+    if plan.target is None:
+        result = plan.method.run(plan.problem, budget)
     else:
-        if generation is not None:
-            raise OptionError("generation is for graphs with machine types (a capacity)")
-        problem = PlacementProblem(
-            graph,
-            2 if num_devices is None else num_devices,
-            objective,
-            memory_capacity=memory_capacity,
-            latency=latency,
-            per_byte=per_byte,
-        )
-        if target is None:
-            schedule = _on_devices(problem, method, budget)
-        else:
-            schedule = best_on_target(problem, method, budget, as_target(graph, target), candidates)
-    return schedule.replace(method=method, seed=seed, seconds=round(time.perf_counter() - begin, 6))
-
-
-def has_machines(graph: ComputationGraph, objective: Objective) -> bool:
-    """Whether a graph is scheduled on its machine types, rather than on identical devices."""
-    return graph.capacity is not None and objective == "makespan"
-
-
-def _on_devices(problem: PlacementProblem, method: str, budget: Budget) -> Schedule:
-    found = find_method(method)(problem, budget)
-    return problem.decode(found.chromosome).replace(
-        lower_bound=max(problem.lower_bound, found.lower_bound),
-        evaluations=found.evaluations,
-        history=found.history,
+        assert isinstance(plan.problem, PlacementProblem)
+        result = robust.best_on_target(plan.problem, plan.method.name, budget, plan.target)
+    _check_result(result, plan.method.name)
+    return result.schedule.replace(
+        lower_bound=max(plan.problem.lower_bound, result.lower_bound),
+        evaluations=result.evaluations,
+        history=tuple(result.history),
+        method=plan.method.name,
+        seed=budget.seed,
+        seconds=round(time.perf_counter() - plan.begin, 6),
     )
 
 
-def _on_machines(
-    graph: ComputationGraph, method: str, budget: Budget, num_devices, platform
-) -> Schedule:
-    run = find_machine_method(method)
-    problem = MachineProblem(graph, generation=budget.generation or "parallel")
-    if num_devices is not None and num_devices != problem.num_types:
+def _options(options: Options | None, changes: dict[str, Any]) -> Options:
+    known = [field.name for field in dataclasses.fields(Options)]
+    unknown = [name for name in changes if name not in known]
+    if unknown:
+        raise TypeError(f"optimize has no option {unknown[0]!r}; it has {', '.join(known)}")
+    return dataclasses.replace(options or Options(), **changes)
+
+
+def _method(options: Options, problem: str) -> Method:
+    if callable(options.method):
+        return _given(options.method, problem)
+    on_target = options.target is not None and options.method in ("auto", "portfolio")
+    return registry.find_method(robust.ON_TARGETS if on_target else options.method, problem)
+
+
+def _given(run: Callable[..., Any], problem: str) -> Method:
+    """A function as a method, named after itself."""
+    return Method(getattr(run, "__name__", type(run).__name__), run, (problem,))
+
+
+def _check_reads(method: Method, options: Options) -> None:
+    """Raises OptionError for an option that the method has no use for."""
+    methods = registry.entries("method").values()
+    if options.policy is not None and not method.reads_policy:
+        readers = dict.fromkeys(one.name for one in methods if one.reads_policy)
+        raise OptionError(f"{method.name} reads no policy; {', '.join(readers)} do")
+    if options.temperature is not None:
+        if not method.has_temperature:
+            tempered = dict.fromkeys(one.name for one in methods if one.has_temperature)
+            raise OptionError(f"{method.name} has no temperature; {', '.join(tempered)} do")
+        if not 0 < options.temperature < np.inf:
+            raise OptionError(f"temperature must be a positive number, got {options.temperature}")
+    _check_target(method, options)
+
+
+def _check_target(method: Method, options: Options) -> None:
+    samplers, candidates = registry.names("sampler"), options.candidates
+    if options.target is not None and method.name not in samplers:
         raise OptionError(
-            f"num_devices is {num_devices}, but the graph has {problem.num_types} machine types"
+            f"{method.name} makes no candidates to try on a target; {', '.join(samplers)} do"
         )
-    if platform != (None, 0.0, 0.0):
+    if candidates is not None:
+        if options.target is None:
+            raise OptionError("candidates are what is tried on a target, but none is given")
+        if not isinstance(candidates, int) or candidates < 1:
+            raise OptionError(f"candidates must be an integer >= 1, got {candidates!r}")
+
+
+def _check_result(result: Any, name: str) -> None:
+    if not isinstance(result, Result):
         raise OptionError(
-            "memory_capacity, latency and per_byte don't apply to graphs with machine types"
+            f"method {name} must return a regal_jax.Result, not {type(result).__name__}"
         )
-    found = run(problem, budget)
-    return problem.scheduled(found.start).replace(
-        lower_bound=max(problem.lower_bound, found.lower_bound),
-        evaluations=found.evaluations,
-        history=found.history,
-    )
 
 
 def evaluate(
@@ -187,10 +165,10 @@ def evaluate(
     latency: float = 0.0,
     per_byte: float = 0.0,
 ) -> Cost:
-    """Validates a schedule and computes its exact cost; see ``placement_checker.evaluate``.
+    """Validates a schedule and computes its exact cost; see ``placement.checker.evaluate``.
 
     On machine types (``has_machines``) only start times count: see
-    ``rcpsp_checker.evaluate_machines``; there is no memory.
+    ``rcpsp.checker.evaluate_machines``; there is no memory.
 
     Raises ScheduleError for an invalid schedule, or one beyond the memory capacity.
     """

@@ -1,27 +1,34 @@
 """The ``regal-jax`` command: schedule, import, check, info and explain."""
 
 import argparse
+import dataclasses
 import sys
+import types
+import typing
 from collections.abc import Sequence
-from typing import get_args
+from typing import Any
 
 import numpy as np
 
-from regal_jax import api, compilation_cache, methods
+from regal_jax import api, compilation_cache, registry
 from regal_jax.compiler.explain import page
 from regal_jax.compiler.explain import text as explain_text
 from regal_jax.compiler.explain.explain import explain_named
 from regal_jax.datasets import job_shop, project_scheduling, tpch
+from regal_jax.environments.base import has_machines
 from regal_jax.environments.execution.targets import read_target, simulated
 from regal_jax.environments.placement import bounds, checker
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
-from regal_jax.environments.rcpsp.problem import Generation, MachineProblem
-from regal_jax.environments.schedule import Objective, Schedule, load_schedule, save_schedule
+from regal_jax.environments.rcpsp.problem import MachineProblem
+from regal_jax.environments.schedule import Schedule, load_schedule, save_schedule
 from regal_jax.errors import InfeasibleError, OptionError, RegalError
 from regal_jax.graphs import files, precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.importers.any_file import import_graph
+from regal_jax.methods import rcpsp, robust
+from regal_jax.methods.simple import best_simple_schedule
+from regal_jax.options import Options
 from regal_jax.reporting import figures, progress, tables
 
 READERS = {
@@ -54,45 +61,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def schedule(options: argparse.Namespace) -> None:
     """Searches for a schedule, prints what it saves, writes what was asked for."""
     graph = import_graph(options.graph)
-    platform = _platform(options)
     outputs = [path for path in (options.output, options.trace, options.plot) if path]
     for path in outputs:
         files.check_writable(path)
     if options.plot:
         figures.check_suffix(options.plot)
     target = None if options.target is None else _Recorded(graph, options.target)
-    method = methods.method_for(options.method, target)
-    on_machines = api.has_machines(graph, options.objective)
-    evaluations = options.evaluations
-    if evaluations is None:
-        budgets = (methods.default_evaluations, methods.default_machine_evaluations)
-        timed = options.time_limit is not None
-        evaluations = budgets[on_machines](method, graph.num_ops, options.decoding, timed=timed)
-    with progress.search_progress(method, evaluations) as on_progress:
-        best = api.optimize(
-            graph,
-            objective=options.objective,
-            num_devices=options.num_devices,
-            method=method,
-            evaluations=evaluations,
-            seed=options.seed,
-            memory_capacity=options.memory_capacity,
-            latency=options.latency,
-            per_byte=options.per_byte,
-            policy=options.policy,
-            time_limit=options.time_limit,
-            decoding=options.decoding,
-            generation=options.generation,
-            temperature=options.temperature,
-            target=target,
-            candidates=options.candidates,
-            on_progress=on_progress,
-        )
-    if on_machines:
-        label, simple = "best rule", methods.best_rule_schedule(MachineProblem(graph))
+    asked = {field.name: getattr(options, field.name) for field in dataclasses.fields(Options)}
+    plan = api.plan(graph, Options(**asked | {"target": target}))
+    with progress.search_progress(plan.method.name, plan.budget.evaluations) as on_progress:
+        best = api.run(plan, on_progress)
+    platform, on_machines = _platform(options), isinstance(plan.problem, MachineProblem)
+    if isinstance(plan.problem, MachineProblem):
+        label, simple = "best rule", rcpsp.best_rule_schedule(plan.problem)
     else:
         label = "best simple order"
-        simple = methods.best_simple_schedule(graph, options.objective, platform)
+        simple = best_simple_schedule(graph, options.objective, platform)
     if options.output:
         save_schedule(best, options.output)
     if options.trace:
@@ -124,7 +108,7 @@ def import_(options: argparse.Namespace) -> None:
 def check(options: argparse.Namespace) -> None:
     """Validates a schedule against its graph, and its claimed costs against the exact ones."""
     graph, claimed = import_graph(options.graph), load_schedule(options.schedule)
-    if api.has_machines(graph, claimed.objective):
+    if has_machines(graph, claimed.objective):
         makespan = api.evaluate(graph, claimed).makespan
         print(f"valid on {claimed.num_devices} machine types: makespan {makespan:g} us")
         return
@@ -206,7 +190,7 @@ def _on_target(
 ) -> str:
     """A table of what the chosen schedule takes on proxy and target, and what two take there that
     one might choose without the target."""
-    lists = methods.list_schedule(PlacementProblem.on(graph, platform, "makespan"))
+    lists = robust.list_schedule(PlacementProblem.on(graph, platform, "makespan"))
     labelled = {
         f"{best.method}, best of {len(target.tried)} on the target": best,
         f"{best.method}, best by makespan": target.tried[0],
@@ -272,41 +256,22 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_schedule(command: argparse.ArgumentParser) -> None:
     command.add_argument("graph", metavar="GRAPH", help=_GRAPH)
-    command.add_argument("--objective", choices=get_args(Objective), default="peak_memory")
-    command.add_argument(
-        "--method",
-        default="auto",
-        help=", ".join(methods.METHODS)
-        + "; on machine types: "
-        + ", ".join(methods.MACHINE_METHODS),
-    )
-    command.add_argument(
-        "--evaluations", type=int, help="budget (auto: a million, samplers: 1000, else 5000)"
-    )
-    command.add_argument("--seed", type=int, default=0)
-    command.add_argument("--policy", help="file of a trained policy")
-    command.add_argument(
-        "--decoding",
-        choices=get_args(methods.Decoding),
-        help="of topoformer: greedy, sample, beam, guided; of one_shot: greedy, sample, brkga",
-    )
-    command.add_argument(
-        "--generation",
-        choices=get_args(Generation),
-        help="of schedules from priorities, on machine types",
-    )
-    command.add_argument(
-        "--target", help="target model (.toml), on which a sampler's best schedules are tried"
-    )
-    command.add_argument("--candidates", type=int, help="schedules tried on the target (100)")
-    command.add_argument(
-        "--temperature", type=float, help="of the samples of gflownet, ppo, list_sampling"
-    )
-    command.add_argument("--time_limit", type=float, help="seconds, then the best so far")
+    for name, hint in typing.get_type_hints(Options, include_extras=True).items():
+        kind, text = typing.get_args(hint)
+        text = ", ".join(registry.names("method")) if name == "method" else text
+        command.add_argument(f"--{name}", default=getattr(Options, name), **_flag(kind, text))
     command.add_argument("--output", help="schedule file to write (.json)")
     command.add_argument("--trace", help="Perfetto / Chrome trace to write (.json)")
     command.add_argument("--plot", help="picture to write (.png, .svg, .pdf)")
-    _add_platform(command)
+
+
+def _flag(hint: Any, text: str) -> dict[str, Any]:
+    """How argparse reads an option of that type; of a union, its first member."""
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        hint = typing.get_args(hint)[0]
+    if typing.get_origin(hint) is typing.Literal:
+        return {"choices": typing.get_args(hint), "help": text}
+    return {"type": hint if hint in (int, float) else str, "help": text}
 
 
 def _add_import(command: argparse.ArgumentParser) -> None:

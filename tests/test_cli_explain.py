@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from regal_jax import cli
-from regal_jax.compiler.explain import explain
+from regal_jax.compiler.explain.explain import explain
 from regal_jax.compiler.explain.text import explanation_text
 
 MODEL = """

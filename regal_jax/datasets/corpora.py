@@ -1,7 +1,8 @@
 """Which graphs an experiment trains, validates and tests on.
 
-A data set is ``model_zoo``, the real graphs of the package; ``synthetic``, REGAL's recipe; or the
-path of a folder of graph files, split like the model zoo.
+A data set is ``model_zoo``, the package's real graphs; ``synthetic``, REGAL's recipe; any other
+that is registered (``registry.dataset``); or the path of a folder of graph files, split like the
+model zoo.
 """
 
 import collections
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from regal_jax import registry
 from regal_jax.datasets import synthetic
 from regal_jax.datasets.zoo import load
 from regal_jax.errors import RegalError
@@ -83,7 +85,7 @@ def xla_graphs(dataset: str, *, max_ops: int, max_graphs: int) -> list[Computati
     """A random sample of the XLA graphs of the test families, as they are; none if synthetic."""
     if dataset == "synthetic":
         return []
-    found = load.model_zoo("test", folder=None if dataset == "model_zoo" else dataset)
+    found = _real_graphs(dataset, "test")
     fitting = [g for g in found if g.source.startswith("xla") and 2 <= g.num_ops <= max_ops]
     return sorted(fitting, key=lambda graph: load.name_hash(graph.name))[:max_graphs]
 
@@ -114,8 +116,24 @@ def synthetic_graphs(split: str, count: int) -> list[ComputationGraph]:
     return list(synthetic.regal_synthetic_dataset(_SEEDS[split], count))
 
 
+@registry.dataset("model_zoo")
+def zoo_graphs(split: str) -> list[ComputationGraph]:
+    """Real computation graphs of the package, split by family."""
+    return load.model_zoo(split)
+
+
+@registry.dataset("synthetic")
+def hundred_synthetic_graphs(split: str) -> list[ComputationGraph]:
+    """A hundred graphs of REGAL's recipe; a split has its own seeds."""
+    return synthetic_graphs(split, 100)
+
+
 def _real_graphs(dataset: str, split: str) -> list[ComputationGraph]:
-    graphs = load.model_zoo(split, folder=None if dataset == "model_zoo" else dataset)
+    registered = registry.entries("dataset")
+    if dataset in registered:
+        graphs = list(registered[dataset].make(split))
+    else:
+        graphs = load.model_zoo(split, folder=dataset)
     if not graphs:
         raise RegalError(f"{dataset}: no graph of a family of the {split} split there")
     return graphs

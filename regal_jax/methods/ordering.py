@@ -1,6 +1,7 @@
 """Methods that order the ops of one device for least peak memory: Topoformer and its baselines
 (neural_topological_ordering, section 5 and C.3)."""
 
+import dataclasses
 import functools
 import time
 from collections.abc import Callable
@@ -8,14 +9,16 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from regal_jax import registry
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
 from regal_jax.graphs.batching import padded_pairs, padded_size
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.precedence import op_pairs
 from regal_jax.methods import simple
-from regal_jax.methods.base import Budget, Found, best_schedule, check_evaluations
-from regal_jax.methods.learned import shipped_policy
+from regal_jax.methods.pretrained import shipped_policy
+from regal_jax.methods.simple import best_schedule
+from regal_jax.options import Budget, Options, Result
 from regal_jax.policies.topological_order.policy import (
     OrderingConfig,
     OrderingInputs,
@@ -44,30 +47,48 @@ GUIDED_WIDTH = 300
 GUIDES = (1.0, 0.0, 3.0)
 """Mean tensors that a standard deviation of priorities is worth, in the turns of guided search."""
 
+PAPER = "neural_topological_ordering"
+
 Orders = Callable[[ComputationGraph, np.ndarray, Budget], list[np.ndarray]]
 
 
-def run_topoformer(problem: PlacementProblem, budget: Budget) -> Found:
-    """One pass of the encoder, then orders by ``budget.decoding`` (4.2): "greedy", the best of as
-    many samples as evaluations, beam search of that width with state-collapsing, or "guided", the
-    default (for policies without priorities it is "beam")."""
+def topoformer_evaluations(num_ops: int, options: Options) -> int:
+    """Orders, or the width of a search."""
+    return GUIDED_WIDTH if options.decoding in (None, "guided") else SAMPLES
+
+
+@registry.method(
+    "topoformer",
+    evaluations=topoformer_evaluations,
+    reads_policy=True,
+    decodings=("greedy", "sample", "beam", "guided"),
+    learned=True,
+    paper=PAPER,
+)
+def run_topoformer(problem: PlacementProblem, budget: Budget) -> Result:
+    """One pass of the encoder, then orders by decoding (4.2).
+
+    "greedy", the best of as many samples as evaluations, "beam" search of that width with
+    state-collapsing, or "guided", the default (for policies without priorities it is "beam").
+    """
     _check(problem, "topoformer")
-    check_evaluations(budget.evaluations)
-    if budget.decoding is not None and budget.decoding not in DECODINGS:
+    budget.check()
+    if budget.options.decoding is not None and budget.options.decoding not in DECODINGS:
         names = ", ".join(DECODINGS)
-        raise OptionError(f"topoformer is decoded by {names}, not by {budget.decoding}")
-    path = budget.policy or shipped_policy(problem.objective, "topoformer")
+        raise OptionError(f"topoformer is decoded by {names}, not by {budget.options.decoding}")
+    path = budget.options.policy or shipped_policy(problem.objective, "topoformer")
     params, config, _ = checkpoints.load_policy(path, OrderingConfig)
     if config.decoder != "nar":
-        budget = budget._replace(decoding=budget.decoding or "beam")
+        decoding = budget.options.decoding or "beam"
+        budget = budget._replace(options=dataclasses.replace(budget.options, decoding=decoding))
         return _of_orders(problem, budget, _drawn(params, config, problem.graph, budget))
     priorities = op_priorities(params, config, problem.graph)
-    return _of_orders(
-        problem, budget, DECODINGS[budget.decoding or "guided"](problem.graph, priorities, budget)
-    )
+    orders = DECODINGS[budget.options.decoding or "guided"](problem.graph, priorities, budget)
+    return _of_orders(problem, budget, orders)
 
 
-def run_approximate_dp(problem: PlacementProblem, budget: Budget) -> Found:
+@registry.method("approximate_dp", evaluations=BEAM_WIDTH, paper=PAPER)
+def run_approximate_dp(problem: PlacementProblem, budget: Budget) -> Result:
     """The approximate dynamic programme (C.3); evaluations are the states kept at each step."""
     _check(problem, "approximate_dp")
     found = dynamic_programming.beam_search(
@@ -76,7 +97,7 @@ def run_approximate_dp(problem: PlacementProblem, budget: Budget) -> Found:
     return _of_result(problem, budget, found)
 
 
-def narrowly(problem: PlacementProblem, budget: Budget, found: Found) -> Found:
+def narrowly(problem: PlacementProblem, budget: Budget, found: Result) -> Result:
     """A narrow approximate dynamic programme below a known cost, and narrow searches that improve
     on the best (``dynamic_programming.improve``), where they are for the problem.
 
@@ -87,7 +108,7 @@ def narrowly(problem: PlacementProblem, budget: Budget, found: Found) -> Found:
         return found
     width = max(1, min(NARROW_WIDTH, left // NARROW_PART))
     deadline = time.perf_counter() + budget.seconds_left / NARROW_PART
-    order, graph = problem.decode(found.chromosome).ops_in_order(), problem.graph
+    order, graph = found.schedule.ops_in_order(), problem.graph
     beam = dynamic_programming.beam_search(
         graph, width=width, upper_bound=int(found.cost), deadline=deadline
     )
@@ -97,16 +118,16 @@ def narrowly(problem: PlacementProblem, budget: Budget, found: Found) -> Found:
         graph, order, width=width, potentials=[None], deadline=deadline
     )
     spent = min((beam.states + best.states) // max(graph.num_ops, 1) + 1, left)
-    chromosome, cost = found.chromosome, found.cost
-    if best.peak < cost:
-        better = _of_orders(problem, budget._replace(on_progress=_silent), [np.asarray(best.order)])
-        chromosome, cost = better.chromosome, better.cost
-    point = (found.evaluations + spent, cost)
+    better = found
+    if best.peak < found.cost:
+        better = _of_orders(problem, Budget(1), [np.asarray(best.order)])
+    point = (found.evaluations + spent, better.cost)
     budget.on_progress(*point)
-    return Found(chromosome, point[0], (*found.history, point))
+    return Result(better.schedule, point[0], (*found.history, point))
 
 
-def run_dp(problem: PlacementProblem, budget: Budget) -> Found:
+@registry.method("dp", paper=PAPER)
+def run_dp(problem: PlacementProblem, budget: Budget) -> Result:
     """The exact dynamic programme, below the best cheap order's peak; for small graphs."""
     _check(problem, "dp")
     start = simple.cheapest(problem, budget._replace(evaluations=SAMPLES))
@@ -118,7 +139,8 @@ def run_dp(problem: PlacementProblem, budget: Budget) -> Found:
     return _of_result(problem, budget, found)
 
 
-def run_depth_first_dp(problem: PlacementProblem, budget: Budget) -> Found:
+@registry.method("depth_first_dp", paper=PAPER)
+def run_depth_first_dp(problem: PlacementProblem, budget: Budget) -> Result:
     """The depth-first dynamic programme (C.3), for a minute or until the time limit."""
     _check(problem, "depth_first_dp")
     deadline = min(budget.deadline, time.perf_counter() + DEPTH_FIRST_SECONDS)
@@ -126,7 +148,8 @@ def run_depth_first_dp(problem: PlacementProblem, budget: Budget) -> Found:
     return _of_result(problem, budget, found)
 
 
-def run_random_orders(problem: PlacementProblem, budget: Budget) -> Found:
+@registry.method("random_orders", evaluations=RANDOM_ORDERS, paper=PAPER)
+def run_random_orders(problem: PlacementProblem, budget: Budget) -> Result:
     """The best of as many random orders as evaluations."""
     _check(problem, "random_orders")
     found = dynamic_programming.best_of_random(
@@ -246,37 +269,33 @@ def _padded(graph: ComputationGraph, config: OrderingConfig) -> OrderingInputs:
 
 def _drawn(params, config: OrderingConfig, graph, budget: Budget) -> list[np.ndarray]:
     """Orders of a policy that gives no priorities: sampled, the greedy one, or that of a beam."""
-    if budget.decoding == "guided":
+    if budget.options.decoding == "guided":
         raise OptionError(
             "an autoregressive policy is decoded by greedy, sample or beam, not by guided"
         )
     if graph.num_ops == 0:
         return [np.empty(0, np.int32)]
     inputs, key = _padded(graph, config), jax.random.key(budget.seed)
-    if budget.decoding == "beam":
+    if budget.options.decoding == "beam":
         return [stepwise_order(params, config, graph, inputs, budget)]
-    if budget.decoding == "greedy":
+    if budget.options.decoding == "greedy":
         positions = _greedy(params, inputs, config)[None]
     else:
         positions = _samples(params, key, inputs, config, budget.evaluations)
     return [sampling.order_of(row[: graph.num_ops]) for row in np.asarray(positions)]
 
 
-def _of_result(problem, budget: Budget, result: dynamic_programming.BeamResult) -> Found:
+def _of_result(problem, budget: Budget, result: dynamic_programming.BeamResult) -> Result:
     found = _of_orders(problem, budget, [np.asarray(result.order)])
     return found._replace(lower_bound=found.cost) if result.is_optimal else found
 
 
-def _of_orders(problem: PlacementProblem, budget: Budget, orders) -> Found:
+def _of_orders(problem: PlacementProblem, budget: Budget, orders) -> Result:
     alone = [rules.single_device(problem.graph)]
     schedules = [
         schedule for order in orders for schedule in simple.on_placements(problem, order, alone)
     ]
     return best_schedule(problem, budget, schedules)
-
-
-def _silent(evaluations: int, cost: float) -> None:
-    """Reports no progress."""
 
 
 def _check(problem: PlacementProblem, name: str) -> None:

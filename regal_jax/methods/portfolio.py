@@ -5,9 +5,12 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
+from regal_jax import registry
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.methods import ordering, refinement, simple
-from regal_jax.methods.base import Budget, Found, exactly_better
+from regal_jax.options import Budget, Options, Result
 
 
 class Arm(NamedTuple):
@@ -20,7 +23,7 @@ class Arm(NamedTuple):
       least_seconds: with a deadline, it begins only if so much is left: it may have to compile.
     """
 
-    search: Callable[[PlacementProblem, Budget, Found], Found]
+    search: Callable[[PlacementProblem, Budget, Result], Result]
     most: float = math.inf
     least_seconds: float = 0.0
 
@@ -34,7 +37,16 @@ LEAST = 500
 LEAST_SECONDS = 0.1
 
 
-def run_portfolio(problem: PlacementProblem, budget: Budget) -> Found:
+def some_seconds(num_ops: int, options: Options) -> int:
+    """Most evaluations are incremental: a million (some seconds), less for graphs of thousands of
+    ops; with a time limit, as many as fit in."""
+    most = 10**9 if options.time_limit is not None else 1_000_000
+    return max(5000, min(most, most * 1000 // max(num_ops, 1)))
+
+
+@registry.method("auto", evaluations=some_seconds)
+@registry.method("portfolio", evaluations=some_seconds)
+def run_portfolio(problem: PlacementProblem, budget: Budget) -> Result:
     """What is best within a budget of evaluations or, with a deadline, of time.
 
     First the cheap schedules and, for the memory of one device, a narrow beam of orders; then local
@@ -61,10 +73,17 @@ def run_portfolio(problem: PlacementProblem, budget: Budget) -> Found:
         if not evaluations or spent[arm] >= arm.most:
             del rates[arm]
         rates = {arm: rate for arm, rate in rates.items() if _may_begin(arm, budget)}
-    return exactly_better(problem, start, found)
+    return _exactly_better(problem, start, found)
 
 
-def _turn(budget: Budget, found: Found, turn: int, most: float) -> Budget:
+def _exactly_better(problem: PlacementProblem, start: Result, found: Result) -> Result:
+    """``found``, unless it is worse by what was rounded away: then with ``start``'s schedule."""
+    both = np.stack([problem.encode(one.schedule) for one in (start, found)])
+    costs = np.asarray(problem.fitness(both))
+    return found if costs[1] <= costs[0] else found._replace(schedule=start.schedule)
+
+
+def _turn(budget: Budget, found: Result, turn: int, most: float) -> Budget:
     """A part of the budget, which counts what was spent before, with random numbers of its own."""
     left = min(budget.evaluations - found.evaluations, most)
     budget = budget._replace(seed=budget.seed + 7919 * turn)

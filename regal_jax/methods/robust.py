@@ -5,37 +5,36 @@ cheap but inexact; so a method makes many schedules, and the best of them by the
 the target.
 """
 
+import functools
 import math
 import os
 from pathlib import Path
 
 import numpy as np
 
+from regal_jax import registry
 from regal_jax.environments.execution.targets import Target, TargetModel, read_target, simulated
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods.base import Budget, Found, check_evaluations
-from regal_jax.methods.samplers import CANDIDATES, SAMPLERS, SampleBudget
+from regal_jax.methods import samplers
+from regal_jax.options import Budget, Result
 from regal_jax.search.list_scheduling import heuristics
 from regal_jax.search.placements import candidates
 from regal_jax.search.placements.candidates import Candidates
 
-ONLY_SAMPLERS = ("list_sampling", "price_sweep", "one_shot", "gflownet", "ppo")
-"""Those of ``SAMPLERS`` that are no other method on identical devices."""
+PAPER = "gflownet_robust_scheduling"
 SAMPLES = 1000
 """Schedules drawn by one of these (section 5)."""
 ON_TARGETS = "price_sweep"
 """What "auto" is where schedules are tried on a target."""
-WITH_TEMPERATURE = ("list_sampling", "gflownet", "ppo")
-"""Samplers that have a temperature."""
 
 AnyTarget = Target | TargetModel | str | os.PathLike
 """A target, a model of one, or the file of a model."""
 
 
-def run_sampler(problem: PlacementProblem, budget: Budget, *, name: str) -> Found:
+def run_sampler(problem: PlacementProblem, budget: Budget, *, name: str) -> Result:
     """The sample of least makespan within the memory capacity, of as many as evaluations; where
     none is within it, the one of least excess. Deadlines are not looked at.
 
@@ -43,22 +42,28 @@ def run_sampler(problem: PlacementProblem, budget: Budget, *, name: str) -> Foun
     """
     found, evaluations = draw(problem, name, budget)
     (best,) = within_capacity(problem, found, 1)
-    chromosome = problem.encode(best)
-    point = (evaluations, float(np.asarray(problem.fitness(chromosome[None]))[0]))
+    point = (evaluations, float(np.asarray(problem.fitness(problem.encode(best)[None]))[0]))
     budget.on_progress(*point)
-    return Found(chromosome, evaluations, (point,))
+    return Result(best, evaluations, (point,))
 
 
-def best_on_target(
-    problem: PlacementProblem,
-    name: str,
-    budget: Budget,
-    target: Target,
-    count: int | None = None,
-) -> Schedule:
-    """Of a sampler's ``count`` best schedules by makespan the one that takes least on the target.
+for _name in ("list_sampling", "price_sweep", "one_shot", "gflownet", "ppo"):
+    registry.method(
+        _name,
+        evaluations=SAMPLES,
+        reads_policy=_name in ("one_shot", "gflownet", "ppo"),
+        has_temperature=_name in samplers.TEMPERED,
+        decodings=("sample",) if _name == "one_shot" else (),
+        learned=_name in ("one_shot", "gflownet", "ppo"),
+        paper=PAPER if _name in ("gflownet", "ppo") else "",
+    )(functools.partial(run_sampler, name=_name))
 
-    They are tried in that order, by default 100; of equal ones on the target the first is taken.
+
+def best_on_target(problem: PlacementProblem, name: str, budget: Budget, target: Target) -> Result:
+    """Of a sampler's best schedules by makespan the one that takes least on the target.
+
+    As many as the option candidates are tried in that order; of equal ones on the target the first
+    is taken.
     The schedule's costs, its bound and its history (one point) are those of the problem, the proxy.
     Evaluations don't count trials on the target. See ``within_capacity`` on memory.
 
@@ -66,34 +71,27 @@ def best_on_target(
       OptionError: for another objective, an unsuitable budget, or a target's time that isn't a
         finite number >= 0.
     """
-    count = count or CANDIDATES
-    found, evaluations = draw(problem, name, budget, count)
+    count = budget.options.candidates or samplers.CANDIDATES
+    found, evaluations = draw(problem, name, budget)
     tried = within_capacity(problem, found, count)
     times = [_time(target, schedule) for schedule in tried]
     best = int(np.argmin(times))
-    return tried[best].replace(
-        target_time=times[best],
-        evaluations=evaluations,
-        history=((evaluations, tried[best].makespan),),
-        lower_bound=problem.lower_bound,
-    )
+    schedule = tried[best].replace(target_time=times[best])
+    return Result(schedule, evaluations, ((evaluations, schedule.makespan),))
 
 
-def draw(
-    problem: PlacementProblem, name: str, budget: Budget, count: int = CANDIDATES
-) -> tuple[Candidates, int]:
-    """A sampler's schedules, of which ``count`` are to be tried on a target, and how many
-    evaluations they cost: one each, or a search's.
+def draw(problem: PlacementProblem, name: str, budget: Budget) -> tuple[Candidates, int]:
+    """A sampler's schedules, and how many evaluations they cost: one each, or a search's.
 
     Raises OptionError for another objective than the makespan, or what the sampler can't do.
     """
     if problem.objective != "makespan":
         raise OptionError(f"{name} is for the objective makespan, not {problem.objective}")
-    if name == "one_shot" and budget.decoding not in (None, "sample"):
+    if name == "one_shot" and budget.options.decoding not in (None, "sample"):
         raise OptionError(
-            f"one_shot on identical devices is decoded by sample: {budget.decoding!r}"
+            f"one_shot on identical devices is decoded by sample: {budget.options.decoding!r}"
         )
-    check_evaluations(budget.evaluations)
+    budget.check()
     if problem.graph.num_ops == 0:  # policies can't be asked
         return Candidates(np.zeros((1, 0), np.int32), np.zeros((1, 0), np.int32)), 1
     spent = []
@@ -102,19 +100,7 @@ def draw(
         spent.append(evaluations)
         budget.on_progress(evaluations, cost)
 
-    found = SAMPLERS[name](
-        problem,
-        SampleBudget(
-            samples=budget.evaluations,
-            evaluations=budget.evaluations,
-            candidates=count,
-            seed=budget.seed,
-            policy=budget.policy,
-            temperature=budget.temperature,
-            deadline=budget.deadline,
-            on_progress=on_progress,
-        ),
-    )
+    found = registry.find("sampler", name).make(problem, budget._replace(on_progress=on_progress))
     return found, spent[-1] if spent else len(found.sequence)  # samplers that search report
 
 
@@ -150,31 +136,6 @@ def as_target(graph: ComputationGraph, target: AnyTarget) -> Target:
             f"target must be a function of a schedule, a TargetModel or a file, got {target!r}"
         )
     return target
-
-
-def method_for(method: str, target: object | None) -> str:
-    """What a name stands for: with a target, "auto" and "portfolio" are ``ON_TARGETS``."""
-    return ON_TARGETS if target is not None and method in ("auto", "portfolio") else method
-
-
-def check_options(
-    method: str, *, target: AnyTarget | None, candidates: int | None, temperature: float | None
-) -> None:
-    """Raises OptionError for options that a method has no use for, or that are out of range."""
-    if target is not None and method not in SAMPLERS:
-        raise OptionError(
-            f"{method} makes no candidates to try on a target; {', '.join(SAMPLERS)} do"
-        )
-    if candidates is not None:
-        if target is None:
-            raise OptionError("candidates are what is tried on a target, but none is given")
-        if not isinstance(candidates, int) or candidates < 1:
-            raise OptionError(f"candidates must be an integer >= 1, got {candidates!r}")
-    if temperature is not None:
-        if method not in WITH_TEMPERATURE:
-            raise OptionError(f"{method} has no temperature; {', '.join(WITH_TEMPERATURE)} do")
-        if not 0 < temperature < math.inf:
-            raise OptionError(f"temperature must be a positive number, got {temperature}")
 
 
 def _time(target: Target, schedule: Schedule) -> float:

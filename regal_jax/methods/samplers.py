@@ -6,20 +6,19 @@ devices, for the makespan; memory capacities are not looked at.
 """
 
 import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple
 
 import jax
 import numpy as np
 
+from regal_jax import registry
 from regal_jax.environments.placement import batch, columns
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.rcpsp.problem import Generation, MachineProblem
 from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
-from regal_jax.methods import evolution, flow, learned, machines
-from regal_jax.methods.base import Budget, OnProgress
+from regal_jax.methods import evolution, gflownet, one_shot, regal
+from regal_jax.methods.pretrained import shipped_policy
+from regal_jax.options import Budget, Result
 from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.search.evolution.brkga import BRKGAConfig
 from regal_jax.search.list_scheduling import heuristics, price_sweep
@@ -46,73 +45,48 @@ CANDIDATES = 100
 """Schedules tried on a target (section 5)."""
 
 
-class SampleBudget(NamedTuple):
-    """What a sampler may spend, and its randomness.
-
-    Attributes:
-      samples: schedules, of samplers that don't search.
-      evaluations: calls of the cost on a chromosome, of those that do.
-      candidates: how many of the schedules will be tried on a target.
-      seed: of everything random.
-      policy: file of a trained policy, or None for the shipped one.
-      temperature: how much samples differ, of samplers that have one; None is their own.
-      deadline: ``time.perf_counter()`` from which a search begins no new work, in seconds.
-      on_progress: of a search, or where schedules aren't as many as samples; see OnProgress.
-    """
-
-    samples: int = 1000
-    evaluations: int = 5000
-    candidates: int = CANDIDATES
-    seed: int = 0
-    policy: str | Path | None = None
-    temperature: float | None = None
-    deadline: float = math.inf
-    on_progress: OnProgress = lambda evaluations, cost: None
-
-    def of_search(self) -> Budget:
-        """The budget of a method that searches."""
-        search = Budget(self.evaluations, self.seed, self.policy, self.deadline)
-        return search._replace(on_progress=self.on_progress)
+TEMPERED = ("list_sampling", "gflownet", "ppo")
+"""Samplers that have a temperature."""
 
 
-Sampler = Callable[[PlacementProblem, SampleBudget], Candidates]
-
-
-def sample_critical_path(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+@registry.sampler("critical_path")
+def sample_critical_path(problem: PlacementProblem, budget: Budget) -> Candidates:
     """The single schedule of list scheduling by critical path (section 5)."""
     del budget
     schedule = heuristics.critical_path(problem.graph, problem.platform)
     return candidates.from_schedules([schedule])
 
 
-def sample_brkga(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+@registry.sampler("brkga", searches=True)
+def sample_brkga(problem: PlacementProblem, budget: Budget) -> Candidates:
     """The last population of BRKGA from random chromosomes (section 5), see ``POPULATION``; in the
     generation in which the budget ends, it has fewer newcomers.
 
     Raises OptionError if the evaluations are fewer than the population.
     """
-    key = jax.random.key(budget.seed)
-    search = evolution.evolve_population(problem, budget.of_search(), key, config=POPULATION)
-    return decoded(problem, search.population)
+    search = evolution.evolve(problem, budget, jax.random.key(budget.seed), config=POPULATION)
+    return _decoded(problem, search)
 
 
-def sample_regal(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+@registry.sampler("regal", searches=True)
+def sample_regal(problem: PlacementProblem, budget: Budget) -> Candidates:
     """The last population of REGAL's search, which has the parameters of ``sample_brkga``.
 
     Raises OptionError if the policy is for another number of devices, or evaluations are too few.
     """
-    search = learned.evolve_population(problem, budget.of_search(), "regal", POPULATION)
-    return decoded(problem, search.population)
+    return _decoded(problem, regal.evolve(problem, budget, "regal", POPULATION))
 
 
-def sample_chromosomes(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+@registry.sampler("random_search")
+def sample_chromosomes(problem: PlacementProblem, budget: Budget) -> Candidates:
     """The schedules of uniformly random chromosomes."""
     rng = np.random.default_rng(budget.seed)
-    shape = (_samples(budget), problem.num_genes)
+    shape = (budget.evaluations, problem.num_genes)
     return decoded(problem, rng.random(shape, np.float32))
 
 
-def sample_lists(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+@registry.sampler("list_sampling")
+def sample_lists(problem: PlacementProblem, budget: Budget) -> Candidates:
     """List scheduling by critical path with Gumbel noise on the priorities, and on any of the
     devices that are free (ours): the cheapest sampler of good schedules.
 
@@ -121,76 +95,72 @@ def sample_lists(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
     """
     graph, rng = problem.graph, np.random.default_rng(budget.seed)
     machine = on_one_type(problem)
-    noise = rng.gumbel(size=(_samples(budget), graph.num_ops))
+    noise = rng.gumbel(size=(budget.evaluations, graph.num_ops))
     levels = precedence.bottom_levels(graph) / (graph.duration.mean() or 1.0)
     start = machine.starts(levels + _temperature(budget, NOISE) * noise)
     return candidates.from_starts(graph, start, problem.num_devices, rng)
 
 
-def sample_price_sweep(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+@registry.sampler("price_sweep")
+def sample_price_sweep(problem: PlacementProblem, budget: Budget) -> Candidates:
     """List schedules for a sweep of assumed transfer prices (``price_sweep``, ours).
 
     As many as will be tried on the target, none equal but for the names of devices: the sweep's
     first, then the best of ``sample_lists``, with whose samples the sweep makes up the budget.
     """
-    samples = _samples(budget)
-    count = min(budget.candidates, samples)
+    samples = budget.evaluations
+    count = min(budget.options.candidates or CANDIDATES, samples)
     every = price_sweep.schedules(problem.graph, problem.platform, count, budget.deadline)
     if len(every) < samples:
-        drawn = sample_lists(problem, budget._replace(samples=samples - len(every)))
+        drawn = sample_lists(problem, budget._replace(evaluations=samples - len(every)))
         every += candidates.best_schedules(problem, drawn, count)
     found = candidates.distinct(candidates.from_schedules(every), count)
     budget.on_progress(samples, float(candidates.makespans(problem, found).min()))
     return found
 
 
-def sample_one_shot(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
+@registry.sampler("one_shot")
+def sample_one_shot(problem: PlacementProblem, budget: Budget) -> Candidates:
     """Rankings of one-shot priority sampling (one_shot_priority_sampling, 3.2) on identical devices
     (ours): one machine type of as many units; each op on the first device that is free.
 
     Transfer times are not looked at. Raises OptionError for an unsuitable policy.
     """
-    path = budget.policy or machines.shipped_policy("machines", "one_shot")
+    path = budget.options.policy or shipped_policy("machines", "one_shot")
     params, config, _ = checkpoints.load_policy(path, OneShotConfig)
     machine = on_one_type(problem, config.generation)
-    scores = machines.op_scores(params, config, machine.graph)
-    chromosomes = machines.samples(machine, scores, budget.seed, _samples(budget))
+    scores = one_shot.op_scores(params, config, machine.graph)
+    chromosomes = one_shot.samples(machine, scores, budget.seed, budget.evaluations)
     start = machine.starts(chromosomes)
     return candidates.from_starts(problem.graph, start, problem.num_devices)
 
 
-def sample_gflownet(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
-    """Schedules of a temperature-conditioned GFlowNet; see ``flow.sample_policy``."""
+@registry.sampler("gflownet")
+def sample_gflownet(problem: PlacementProblem, budget: Budget) -> Candidates:
+    """Schedules of a temperature-conditioned GFlowNet; see ``gflownet.sample_policy``."""
     return _sample_policy(problem, budget, "gflownet")
 
 
-def sample_ppo(problem: PlacementProblem, budget: SampleBudget) -> Candidates:
-    """Schedules of a policy of proximal policy optimisation; see ``flow.sample_policy``."""
+@registry.sampler("ppo")
+def sample_ppo(problem: PlacementProblem, budget: Budget) -> Candidates:
+    """Schedules of a policy of proximal policy optimisation; see ``gflownet.sample_policy``."""
     return _sample_policy(problem, budget, "ppo")
 
 
-SAMPLERS: dict[str, Sampler] = {
-    "critical_path": sample_critical_path,
-    "brkga": sample_brkga,
-    "regal": sample_regal,
-    "random_search": sample_chromosomes,
-    "list_sampling": sample_lists,
-    "price_sweep": sample_price_sweep,
-    "one_shot": sample_one_shot,
-    "gflownet": sample_gflownet,
-    "ppo": sample_ppo,
-}
-
-
-def _sample_policy(problem: PlacementProblem, budget: SampleBudget, system: str) -> Candidates:
-    return flow.sample_policy(
+def _sample_policy(problem: PlacementProblem, budget: Budget, system: str) -> Candidates:
+    return gflownet.sample_policy(
         problem,
         system,
-        samples=_samples(budget),
+        samples=budget.evaluations,
         seed=budget.seed,
-        policy=budget.policy,
-        temperature=budget.temperature,
+        policy=budget.options.policy,
+        temperature=budget.options.temperature,
     )
+
+
+def _decoded(problem: PlacementProblem, search: Result) -> Candidates:
+    assert search.population is not None
+    return decoded(problem, search.population)
 
 
 def decoded(problem: PlacementProblem, chromosomes: np.ndarray) -> Candidates:
@@ -213,15 +183,9 @@ def on_one_type(problem: PlacementProblem, generation: Generation = "parallel") 
     return MachineProblem(graph, generation=generation)
 
 
-def _samples(budget: SampleBudget) -> int:
-    if budget.samples < 1:
-        raise OptionError(f"samples must be at least 1, got {budget.samples}")
-    return budget.samples
-
-
-def _temperature(budget: SampleBudget, default: float) -> float:
+def _temperature(budget: Budget, default: float) -> float:
     """Raises OptionError for a temperature that is no finite number, or negative."""
-    chosen = default if budget.temperature is None else budget.temperature
+    chosen = default if budget.options.temperature is None else budget.options.temperature
     if not (math.isfinite(chosen) and chosen >= 0):
         raise OptionError(f"temperature must be a finite number >= 0, got {chosen}")
     return chosen

@@ -1,20 +1,23 @@
 """Cheap schedules behind ``optimize``: an order by a rule, on simple placements."""
 
+import functools
 from collections.abc import Iterable
 
 import numpy as np
 
+from regal_jax import registry
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods.base import Budget, Found, best_schedule, check_evaluations
+from regal_jax.options import Budget, Result
+from regal_jax.search.base import best_of_chromosomes
 from regal_jax.search.list_scheduling import heuristics
 from regal_jax.search.orders import rules, xla_orders
 from regal_jax.search.placements.cheap import cheap_schedules
 
 
-def run_rule(problem: PlacementProblem, budget: Budget, *, order: str) -> Found:
+def run_rule(problem: PlacementProblem, budget: Budget, *, order: str) -> Result:
     """An order by a rule, of ``rules`` or ``xla_orders``, on the better of two placements:
     greedily balanced, or whole on one device. Costs two evaluations."""
     graph, num_devices = problem.graph, problem.num_devices
@@ -25,6 +28,18 @@ def run_rule(problem: PlacementProblem, budget: Budget, *, order: str) -> Found:
         rules.single_device(graph),
     ]
     return best_schedule(problem, budget, on_placements(problem, sequence, placements))
+
+
+for _order in ("depth_first", "breadth_first", "random_order", "lpmf", "xla_list", "xla_dfs"):
+    registry.method(_order)(functools.partial(run_rule, order=_order))
+
+
+def best_schedule(
+    problem: PlacementProblem, budget: Budget, schedules: Iterable[Schedule]
+) -> Result:
+    """The best of given schedules, at one evaluation each."""
+    chromosomes = np.stack([problem.encode(schedule) for schedule in schedules])
+    return best_of_chromosomes(problem, budget, chromosomes)
 
 
 def on_placements(
@@ -54,13 +69,13 @@ def best_simple_schedule(
         for order in ("program_order", "depth_first", "breadth_first")
     }
     best = min(found, key=lambda order: found[order].cost)
-    return problem.decode(found[best].chromosome, method=best)
+    return found[best].schedule.replace(method=best)
 
 
-def cheapest(problem: PlacementProblem, budget: Budget) -> Found:
+def cheapest(problem: PlacementProblem, budget: Budget) -> Result:
     """The best of the cheap schedules and, for the makespan, of two list heuristics' schedules, at
     one evaluation each; as many as the budget allows."""
-    check_evaluations(budget.evaluations)
+    budget.check()
     graph, platform = problem.graph, problem.platform
     candidates = []
     if problem.objective == "makespan":

@@ -59,7 +59,7 @@ def feature_search(key, problem: PlacementProblem, regal: RegalConfig, graph, pi
 
     Returns (PolicyInputs, best chromosome, its cost, history, last population).
     """
-    model = problem.cost_model()
+    model = problem.spec
     best, cost, history, population = run_uniform_search(
         key,
         model,
@@ -110,9 +110,7 @@ def prepare_examples(
             keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), index))
             rows.append(_example(graphs[index], shape, keys, objective, regal, evaluations))
             on_progress()
-        model = PlacementProblem(
-            graphs[indices[0]], regal.num_devices, objective, shape=shape
-        ).cost_model()
+        model = PlacementProblem(graphs[indices[0]], regal.num_devices, objective, shape=shape).spec
         examples = _stack(rows)
         buckets.append(Bucket(model, examples, tuple(graphs[i].name for i in indices)))
     return buckets
@@ -120,10 +118,10 @@ def prepare_examples(
 
 def _example(graph, shape, keys, objective, regal, evaluations) -> Examples:
     problem = PlacementProblem(graph, regal.num_devices, objective, shape=shape)
-    operand = problem.operand()
+    operand = problem.operand
     inputs = feature_search(keys[0], problem, regal, operand, pinned_op(graph))[0]
     reference = run_uniform_search(
-        keys[1], problem.cost_model(), operand, evaluations, num_tensors=shape.tensors
+        keys[1], problem.spec, operand, evaluations, num_tensors=shape.tensors
     )[1]
     return Examples(operand, inputs, np.float32(reference))
 

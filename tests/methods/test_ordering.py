@@ -1,17 +1,17 @@
 """Methods that order the ops of one device: their budgets, decodings, bounds and refusals."""
 
 import functools
-import math
 
 import jax
 import numpy as np
 import pytest
 
 import regal_jax as rj
-from regal_jax import methods
+from regal_jax import api
 from regal_jax.datasets.layered import layered_graph
 from regal_jax.errors import OptionError, RegalError
-from regal_jax.methods import ordering
+from regal_jax.methods import ordering, pretrained
+from regal_jax.options import Budget, Options
 from regal_jax.policies.topological_order.policy import (
     OrderingConfig,
     ordering_inputs,
@@ -80,9 +80,13 @@ def test_the_shipped_policy_beats_random_orders():
     assert optimize("topoformer", graph).cost <= optimize("random_orders", graph).cost
 
 
+def evaluations(name, **options):
+    return api.plan(GRAPH, method=name, num_devices=1, **options).budget.evaluations
+
+
 def test_budgets_are_the_papers():
     of = {
-        name: methods.default_evaluations(name, 500, timed=False)
+        name: evaluations(name)
         for name in ("topoformer", "approximate_dp", "random_orders", "brkga")
     }
     assert of == {
@@ -91,7 +95,7 @@ def test_budgets_are_the_papers():
         "random_orders": 100,
         "brkga": 5000,
     }
-    assert methods.default_evaluations("topoformer", 500, "beam", timed=False) == 16
+    assert evaluations("topoformer", decoding="beam") == 16
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -140,7 +144,7 @@ def test_bad_options():
         optimize("approximate_dp", evaluations=0)
     with pytest.raises(OptionError, match="evaluations must be at least 1"):
         optimize("topoformer", evaluations=0)
-    path = methods.learned.shipped_policy("peak_memory")
+    path = pretrained.shipped_policy("peak_memory")
     with pytest.raises(RegalError, match=r"regal_peak_memory\.policy"):
         optimize("topoformer", policy=path)
 
@@ -159,7 +163,7 @@ def random_policy():
 
 
 def stepwise_order(graph, width: int, inputs=None) -> list[int]:
-    budget = methods.Budget(width, 0, math.inf, decoding="beam")
+    budget = Budget(width, options=Options(decoding="beam"))
     inputs = inputs or ordering_inputs(graph, AUTOREGRESSIVE)
     found = ordering.stepwise_order(random_policy(), AUTOREGRESSIVE, graph, inputs, budget)
     return found.tolist()

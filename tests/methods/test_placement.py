@@ -7,19 +7,26 @@ import numpy as np
 import pytest
 
 import regal_jax as rj
-from regal_jax import methods
+from regal_jax import registry
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.graphs.batching import padded_shape
-from regal_jax.methods import METHODS, portfolio
+from regal_jax.methods import portfolio
+from regal_jax.options import Options
 from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs, flow_policy
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.search.orders import rules
 from regal_jax.search.placements import partitioning
 from regal_jax.training.checkpoints import load_policy, save_policy
+from tests import contracts
 from tests.policies.cases import inputs_of, random_graph
 
 GRAPH = random_graph(4, 7)
+METHODS = {
+    name: method
+    for (problem, name), method in registry.entries("method").items()
+    if problem == "placement"
+}
 RULES = ["depth_first", "breadth_first", "random_order", "lpmf", "xla_list", "xla_dfs"]
 LIST_HEURISTICS = ["critical_path", "heft", "cpop", "etf", "hbmct"]
 ORDERING = ["topoformer", "dp", "approximate_dp", "depth_first_dp", "random_orders"]
@@ -102,32 +109,18 @@ def test_schedules_are_valid_and_their_costs_exact(method, objective, num_device
             optimize(method=method, objective=objective, num_devices=num_devices)
         return
     options = options_of(method, num_devices)
-    reports = []
-    schedule = optimize(
-        method=method,
-        objective=objective,
-        num_devices=num_devices,
-        seed=3,
-        on_progress=lambda done, cost: reports.append((done, cost)),
-        **options,
+    problem = {"objective": objective, "num_devices": num_devices}
+    schedule, reports = contracts.check_method(
+        GRAPH, method, EVALUATIONS, seed=3, **problem, **options
     )
-    cost = rj.evaluate(GRAPH, schedule)
-    assert schedule.peak_memory == tuple(cost.peak_memory.tolist())
-    assert schedule.makespan == cost.makespan
-    assert schedule.cost == (cost.makespan if objective == "makespan" else max(cost.peak_memory))
+    assert schedule.cost == (
+        schedule.makespan if objective == "makespan" else max(schedule.peak_memory)
+    )
     assert (schedule.method, schedule.objective, schedule.seed) == (method, objective, 3)
-    assert schedule.lower_bound <= schedule.cost
-    check_history(schedule, reports)
-    again = optimize(method=method, objective=objective, num_devices=num_devices, seed=3, **options)
-    assert again.replace(seconds=0.0) == schedule.replace(seconds=0.0)
+    check_spent(schedule, reports)
 
 
-def check_history(schedule, reports):
-    spent, costs = zip(*schedule.history, strict=True)
-    assert np.all(np.diff(spent) > 0)
-    assert np.all(np.diff(costs) <= 0)
-    assert costs[-1] == schedule.cost
-    assert spent[-1] == schedule.evaluations
+def check_spent(schedule, reports):
     if schedule.method == "cp_sat":
         assert schedule.evaluations <= 61
     elif schedule.method == "dp":
@@ -161,7 +154,7 @@ def test_a_policy_for_another_objective_does_not_fit(policy, tmp_path):
 
 
 def test_a_missing_policy_is_an_error(tmp_path):
-    for method in set(methods.WITH_POLICY) & set(METHODS):
+    for method in [name for name, method in METHODS.items() if method.reads_policy]:
         options = {"objective": "makespan" if method in SAMPLING else "peak_memory"}
         with pytest.raises(RegalError, match="no such file"):
             optimize(method=method, num_devices=1, policy=tmp_path / "none.policy", **options)
@@ -239,10 +232,10 @@ def test_options_out_of_range_are_one_line(options, message):
 
 
 def test_every_name_of_the_design_is_known_or_says_later():
-    for name in methods.LATER:
+    for name in registry.LATER:
         assert name not in METHODS
         with pytest.raises(OptionError, match="not in this version"):
-            methods.find_method(name)
+            registry.find_method(name, "placement")
 
 
 @pytest.mark.parametrize("method", ["auto", "random_search", "lpmf"])
@@ -332,9 +325,9 @@ def test_a_method_without_a_budget_has_its_own():
     found = optimize(chain, method="auto", evaluations=None)
     assert found.cost == found.lower_bound  # and ends there
     assert found.evaluations < 5000
-    assert methods.default_evaluations("auto", 100, timed=False) == 1_000_000
-    assert methods.default_evaluations("portfolio", 10_000, timed=False) == 100_000
-    assert methods.default_evaluations("portfolio", 100, timed=True) == 10**9
+    assert METHODS["auto"].evaluations(100, Options()) == 1_000_000
+    assert METHODS["portfolio"].evaluations(10_000, Options()) == 100_000
+    assert METHODS["portfolio"].evaluations(100, Options(time_limit=1.0)) == 10**9
 
 
 @pytest.mark.parametrize("method", ["brkga", "random_search", "portfolio", "local_search"])

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import regal_jax as rj
+from regal_jax import registry
 from regal_jax.datasets.makespan_graphs import makespan_graph
 from regal_jax.environments.execution.targets import transfer_times
 from regal_jax.environments.placement import checker
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError, RegalError, ScheduleError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods import SAMPLERS, robust
-from regal_jax.methods.base import Budget
-from regal_jax.methods.samplers import SampleBudget
+from regal_jax.methods import robust
+from regal_jax.options import Budget, Options
 from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs, flow_policy
 from regal_jax.search.placements import candidates as candidates_of
 from regal_jax.training.checkpoints import save_policy
@@ -66,10 +66,8 @@ def drawn(options, candidates=100):
     """(problem, candidates) that the options stand for, of which so many are tried."""
     problem = rj.PlacementProblem(GRAPH, options.get("num_devices", 3), "makespan")
     count, policy = options["evaluations"], options.get("policy")
-    budget = SampleBudget(
-        samples=count, evaluations=count, candidates=candidates, seed=2, policy=policy
-    )
-    return problem, SAMPLERS[options["method"]](problem, budget)
+    budget = Budget(count, 2, options=Options(candidates=candidates, policy=policy))
+    return problem, registry.find("sampler", options["method"]).make(problem, budget)
 
 
 @pytest.mark.parametrize("method", ["list_sampling", "price_sweep", "one_shot", "gflownet", "ppo"])
@@ -87,7 +85,7 @@ def test_a_sampler_draws_a_thousand():
     assert optimize(target=MODEL).evaluations == 1000
 
 
-@pytest.mark.parametrize("method", SAMPLERS)
+@pytest.mark.parametrize("method", registry.names("sampler"))
 def test_the_best_candidate_on_the_target_is_returned(method, options_of):
     options, tried = options_of(method), []
 
@@ -288,7 +286,7 @@ def test_machine_types_are_not_identical_devices(options, message):
         rj.optimize(graph, objective="makespan", **options)
 
 
-@pytest.mark.parametrize("method", SAMPLERS)
+@pytest.mark.parametrize("method", registry.names("sampler"))
 def test_a_graph_without_ops(method, options_of):
     empty = ComputationGraph.create(num_ops=0, producer=[], size=[], consumers=[])
     schedule = optimize(empty, target=rj.TargetModel(latency=1.0), **options_of(method))

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regal_jax import registry
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.rcpsp.problem import GENERATIONS
 from regal_jax.errors import GraphError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods import evolution, learned, machines, samplers
-from regal_jax.methods.base import Budget
-from regal_jax.methods.samplers import SAMPLERS, SampleBudget
+from regal_jax.methods import evolution, one_shot, pretrained, regal, samplers
+from regal_jax.options import Budget, Options
 from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.search.list_scheduling import heuristics, price_sweep
@@ -25,7 +25,8 @@ from tests.graphs.cases import single_input_graph
 from tests.strategies import computation_graphs
 
 OPS = 24
-BUDGET = SampleBudget(samples=40, evaluations=1200, seed=3)
+SAMPLES, EVALUATIONS = 40, 1200
+"""Of samplers that don't search, and of those that do."""
 CLASSICAL = [
     *("critical_path", "brkga", "regal", "random_search"),
     *("list_sampling", "price_sweep", "one_shot"),
@@ -41,8 +42,17 @@ def problem_of(name, graph=GRAPH) -> PlacementProblem:
     return PlacementProblem(graph, devices, "makespan", latency=0.02, per_byte=0.01)
 
 
-def sampled(name, **changes):
-    return SAMPLERS[name](problem_of(name), BUDGET._replace(**changes))
+def draw(name, problem, evaluations=None, *, seed=3, deadline=np.inf, on_progress=None, **options):
+    sampler = registry.find("sampler", name)
+    own = EVALUATIONS if sampler.about["searches"] else SAMPLES
+    budget = Budget(own if evaluations is None else evaluations, seed, deadline, Options(**options))
+    if on_progress is not None:
+        budget = budget._replace(on_progress=on_progress)
+    return sampler.make(problem, budget)
+
+
+def sampled(name, evaluations=None, **changes):
+    return draw(name, problem_of(name), evaluations, **changes)
 
 
 @pytest.mark.parametrize("name", CLASSICAL)
@@ -63,9 +73,9 @@ def test_candidates_are_schedules_that_repeat(name):
 @pytest.mark.parametrize("name", ["random_search", "list_sampling", "one_shot"])
 def test_as_many_as_samples(name):
     for samples in (1, 40):
-        assert sampled(name, samples=samples).sequence.shape == (samples, OPS)
-    with pytest.raises(OptionError, match="samples must be at least 1, got 0"):
-        sampled(name, samples=0)
+        assert sampled(name, samples).sequence.shape == (samples, OPS)
+    with pytest.raises(OptionError, match="evaluations must be at least 1, got 0"):
+        sampled(name, 0)
 
 
 @pytest.mark.parametrize(("samples", "candidates"), [(40, 30), (12, 30), (30, 30), (1, 1), (40, 2)])
@@ -73,7 +83,7 @@ def test_a_sweep_of_prices_is_filled_up_with_lists(samples, candidates):
     reports = []
     found = sampled(
         "price_sweep",
-        samples=samples,
+        samples,
         candidates=candidates,
         on_progress=lambda done, cost: reports.append((done, cost)),
     )
@@ -110,7 +120,7 @@ def test_decoded_chromosomes_are_the_problems_schedules():
 def test_brkga_gives_the_last_population_of_the_search():
     problem, found = problem_of("brkga"), sampled("brkga")
     assert len(found.sequence) == 400  # 100 elites, and 300 that the budget has left
-    key = jax.random.key(BUDGET.seed)
+    key = jax.random.key(3)
     best = evolution.evolve(problem, Budget(1200, 3), key, config=samplers.POPULATION)
     times = np.sort(candidates_of.makespans(problem, found))
     assert np.isclose(times[0], best.cost)
@@ -130,26 +140,26 @@ def test_evaluations_must_do_for_a_population(name, least):
 
 def test_regal_is_for_the_devices_of_its_policy():
     with pytest.raises(OptionError, match="is for 2 devices, not 4"):
-        SAMPLERS["regal"](problem_of("brkga"), BUDGET)
+        draw("regal", problem_of("brkga"))
 
 
 def test_regal_that_lost_its_race_gives_the_population_that_went_on(tmp_path):
     """A policy that prefers what the shipped one doesn't, against twice its evaluations."""
-    params, config, _ = load_policy(learned.shipped_policy("makespan"), RegalConfig)
+    params, config, _ = load_policy(pretrained.shipped_policy("makespan"), RegalConfig)
     config = dataclasses.replace(config, feature_evaluations=4000)
     wrong = jax.tree.map(lambda leaf: -leaf, params)
     save_policy(tmp_path / "p.policy", wrong, config, about={})
     problem, lost = problem_of("regal"), 0
     for seed in range(2):
-        budget = Budget(8000, seed, tmp_path / "p.policy")
-        search = learned.evolve_population(problem, budget, "regal", samplers.POPULATION)
-        history = dict(search.found.history)
+        budget = Budget(8000, seed, options=Options(policy=tmp_path / "p.policy"))
+        search = regal.evolve(problem, budget, "regal", samplers.POPULATION)
+        history = dict(search.history)
         went_on = 4050 + 2100 + 500 in history
         lost += went_on
         costs = problem.fitness(search.population)
         if went_on:
             assert costs.min() <= history[4050] * (1 + 1e-6)
-        assert costs.min() >= search.found.cost * (1 - 1e-6)
+        assert costs.min() >= search.cost * (1 - 1e-6)
     assert lost > 0
 
 
@@ -178,26 +188,26 @@ def test_devices_are_units_of_one_machine_type(graph, num_devices, data):
 
 
 def test_one_shot_samples_take_as_long_as_on_machines():
-    path = machines.shipped_policy("machines", "one_shot")
+    path = pretrained.shipped_policy("machines", "one_shot")
     params, config, _ = load_policy(path, OneShotConfig)
     problem = PlacementProblem(GRAPH, 3, "makespan")
     machine = samplers.on_one_type(problem)
-    scores = machines.op_scores(params, config, machine.graph)
-    expected = machine.makespans(machines.samples(machine, scores, BUDGET.seed, 40))
-    found = SAMPLERS["one_shot"](problem, BUDGET._replace(policy=path))
+    scores = one_shot.op_scores(params, config, machine.graph)
+    expected = machine.makespans(one_shot.samples(machine, scores, 3, 40))
+    found = draw("one_shot", problem, policy=path)
     assert candidates_of.makespans(problem, found).tolist() == expected.tolist()
 
 
 def test_machines_that_a_graph_has_do_not_matter():
     own = {"capacity": np.array([1, 2]), "machine_type": np.arange(OPS) % 2}
     graph = GRAPH.replace(**own, demand=np.ones(OPS, np.int64))
-    found = SAMPLERS["list_sampling"](problem_of("list_sampling", graph), BUDGET)
+    found = draw("list_sampling", problem_of("list_sampling", graph))
     assert found.sequence.tolist() == sampled("list_sampling").sequence.tolist()
 
 
 def test_without_noise_list_sampling_is_critical_path_scheduling():
     problem = PlacementProblem(GRAPH, 4, "makespan")
-    cold = SAMPLERS["list_sampling"](problem, BUDGET._replace(temperature=0.0))
+    cold = draw("list_sampling", problem, temperature=0.0)
     schedule = problem.costed(heuristics.critical_path(GRAPH, problem.platform))
     for found in candidates_of.best_schedules(problem, cold, 100):
         assert found.start.tolist() == schedule.start.tolist()
@@ -212,12 +222,12 @@ def test_more_noise_gives_other_orders():
     problem, moved = PlacementProblem(loose, 1, "makespan"), []
     place = np.argsort(np.argsort(-loose.duration))
     for temperature in (0.0, 0.01, 0.1, 1.0):
-        found = SAMPLERS["list_sampling"](problem, BUDGET._replace(temperature=temperature))
+        found = draw("list_sampling", problem, temperature=temperature)
         moved.append(np.abs(place[found.sequence] - np.arange(OPS)).mean())
     assert moved[0] == 0.0
     assert moved == sorted(set(moved))
-    own = SAMPLERS["list_sampling"](problem, BUDGET).sequence
-    half = SAMPLERS["list_sampling"](problem, BUDGET._replace(temperature=0.5)).sequence
+    own = draw("list_sampling", problem).sequence
+    half = draw("list_sampling", problem, temperature=0.5).sequence
     assert own.tolist() == half.tolist()
 
 
@@ -231,10 +241,10 @@ def test_a_temperature_is_a_finite_number(temperature):
 def test_a_graph_without_ops_is_one_error(name):
     empty = ComputationGraph.create(num_ops=0, producer=[], size=[], consumers=[])
     with pytest.raises(GraphError, match="has no op to schedule"):
-        SAMPLERS[name](problem_of(name, empty), BUDGET)
+        draw(name, problem_of(name, empty))
 
 
 def test_ops_that_take_no_time():
     problem = PlacementProblem(GRAPH.replace(duration=np.zeros(OPS)), 4, "makespan")
-    found = SAMPLERS["list_sampling"](problem, BUDGET)
+    found = draw("list_sampling", problem)
     assert candidates_of.makespans(problem, found).tolist() == [0.0] * 40

@@ -14,8 +14,8 @@ from regal_jax.compiler.xla import decisions
 from regal_jax.compiler.xla.candidates import METHODS, Search
 from regal_jax.compiler.xla.reschedule import Options, Report, compile_best
 from regal_jax.errors import CompilerError, OptionError
-from regal_jax.methods import find_method
-from regal_jax.methods.base import check_evaluations
+from regal_jax.options import Budget
+from regal_jax.registry import find_method
 
 DEFAULT_CACHE = "default"
 
@@ -161,8 +161,8 @@ def reschedule(
     ``rj.reschedule(jax.jit(step)).lower(*args).compile()`` is a ``jax.stages.Compiled``.
     """
     for method in methods:
-        find_method(method)
-    check_evaluations(evaluations)
+        find_method(method, "placement")
+    Budget(evaluations).check()
     if top_k < 0:
         raise OptionError(f"top_k must be at least 0, got {top_k}")
     if time_limit is not None and not time_limit > 0:

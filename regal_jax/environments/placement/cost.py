@@ -31,7 +31,7 @@ class CostModel(NamedTuple):
     Attributes:
       objective: "peak_memory" or "makespan".
       num_devices: D.
-      num_ops: O of the chromosome's layout (padding included).
+      num_ops, num_tensors: O and T of the chromosome's layout (padding included).
       capacities: bytes per device, or None when unlimited.
       latency, per_byte: us, of a tensor that crosses devices.
       backend: which implementation.
@@ -40,6 +40,7 @@ class CostModel(NamedTuple):
     objective: str
     num_devices: int
     num_ops: int
+    num_tensors: int
     capacities: tuple[float, ...] | None
     latency: float
     per_byte: float
@@ -49,19 +50,30 @@ class CostModel(NamedTuple):
     def with_makespan(self) -> bool:
         return self.objective == "makespan"
 
+    @property
+    def num_genes(self) -> int:
+        return placement_chromosome.num_genes(self.num_ops, self.num_tensors, self.num_devices)
+
+    def costs(self, operand: Any, chromosomes: jax.Array) -> jax.Array:
+        """See ``costs``."""
+        return costs(self, operand, chromosomes)
+
 
 def default_backend() -> Backend:
     """The compiled kernel on CPU, pure JAX on accelerators."""
     return "native" if jax.default_backend() == "cpu" else "jax"
 
 
-def cost_model(objective: str, platform: Platform, num_ops: int, backend: Backend) -> CostModel:
-    """The cost model of a platform for chromosomes laid out for ``num_ops`` ops."""
+def cost_model(
+    objective: str, platform: Platform, shape: GraphShape, backend: Backend
+) -> CostModel:
+    """The cost model of a platform for chromosomes of graphs padded to a shape."""
     limited = platform.memory_capacity is not None
     return CostModel(
         objective=objective,
         num_devices=platform.num_devices,
-        num_ops=num_ops,
+        num_ops=shape.ops,
+        num_tensors=shape.tensors,
         capacities=tuple(platform.capacities().tolist()) if limited else None,
         latency=platform.latency,
         per_byte=platform.per_byte,

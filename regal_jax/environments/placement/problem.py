@@ -1,8 +1,13 @@
 """PlacementProblem: one graph on one platform as a function of chromosomes."""
 
+import functools
+from typing import Any
+
 import jax
 import numpy as np
 
+from regal_jax import registry
+from regal_jax.environments.base import has_machines
 from regal_jax.environments.placement import batch, bounds, checker, columns
 from regal_jax.environments.placement import chromosome as placement_chromosome
 from regal_jax.environments.placement import cost as placement_cost
@@ -20,8 +25,8 @@ class PlacementProblem:
       graph: the graph.
       num_devices, memory_capacity, latency, per_byte: see ``Platform``.
       objective: "peak_memory" (bytes of the fullest device) or "makespan" (us).
-      shape: sizes the graph is padded to inside a search, its own by default; chromosomes given to
-        the methods of this class are never padded.
+      shape: sizes the graph is padded to inside a search, by default one out of few
+        (``shared_shape``); chromosomes given to the methods of this class are never padded.
       backend: "native" (compiled, CPU) or "jax" (pure JAX, any device); by default what suits
         JAX's default device.
 
@@ -46,7 +51,7 @@ class PlacementProblem:
         self.graph = graph
         self.objective: Objective = objective
         self.platform = Platform(num_devices, memory_capacity, latency, per_byte)
-        self.shape = shape or exact_shape(graph)
+        self.shape = shape or shared_shape(graph)
         self.backend = backend or placement_cost.default_backend()
         total = float(graph.size.astype(float).sum() + graph.workspace.max(initial=0))
         if total > MAX_INTEGER:
@@ -74,16 +79,6 @@ class PlacementProblem:
             backend=backend,
         )
 
-    def padded(self) -> "PlacementProblem":
-        """The same problem padded, so that similar graphs share a compilation.
-
-        One that is padded already is returned as it is.
-        """
-        if self.shape != exact_shape(self.graph):
-            return self
-        shape = shared_shape(self.graph)
-        return self.on(self.graph, self.platform, self.objective, shape=shape, backend=self.backend)
-
     @property
     def num_devices(self) -> int:
         return self.platform.num_devices
@@ -99,15 +94,28 @@ class PlacementProblem:
         """A bound no schedule can beat: bytes, or us."""
         return bounds.lower_bound(self.graph, self.objective, self.platform)
 
-    def cost_model(self) -> placement_cost.CostModel:
+    @property
+    def spec(self) -> placement_cost.CostModel:
         """The cost of chromosomes padded to this problem's shape."""
-        return placement_cost.cost_model(
-            self.objective, self.platform, self.shape.ops, self.backend
-        )
+        return placement_cost.cost_model(self.objective, self.platform, self.shape, self.backend)
 
+    @functools.cached_property
     def operand(self):
-        """The graph as an operand for ``placement_cost.costs`` with ``cost_model()``."""
+        """The graph padded to this problem's shape, what ``spec.costs`` reads."""
         return placement_cost.operand(self.graph, self.shape, self.backend)
+
+    def pad(self, chromosomes: np.ndarray) -> np.ndarray:
+        """Chromosomes float32[B, genes] in the layout of ``spec.costs``."""
+        return placement_chromosome.pad(chromosomes, *self._sizes, self.num_devices)
+
+    def unpad(self, chromosomes: np.ndarray) -> np.ndarray:
+        """The reverse of ``pad``."""
+        return placement_chromosome.unpad(chromosomes, *self._sizes, self.num_devices)
+
+    @property
+    def _sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """(ops, tensors) of the graph, and of the shape it is padded to."""
+        return (self.graph.num_ops, self.graph.num_tensors), (self.shape.ops, self.shape.tensors)
 
     def fitness(self, chromosomes):
         """Costs of chromosomes, lower is better.
@@ -122,7 +130,7 @@ class PlacementProblem:
           OptionError: for a wrong shape or a value that is not a number.
         """
         shape = exact_shape(self.graph)
-        model = placement_cost.cost_model(self.objective, self.platform, shape.ops, self.backend)
+        model = placement_cost.cost_model(self.objective, self.platform, shape, self.backend)
         if isinstance(chromosomes, jax.core.Tracer) or self.backend == "jax":
             placement_chromosome.check_shape(chromosomes.shape, self.num_genes)
             return placement_cost.costs(model, self._exact_operand(), self._extended(chromosomes))
@@ -188,3 +196,22 @@ class PlacementProblem:
         if not np.all(np.isfinite(genes)):
             raise OptionError("chromosomes hold a value that is not a finite number")
         return genes
+
+
+@registry.environment(
+    "placement",
+    applies=lambda graph, options: not has_machines(graph, options.objective),
+    scope="places ops on identical devices",
+)
+def placement_problem(graph: ComputationGraph, options: Any) -> PlacementProblem:
+    """The problem of ``Options``, by default on two devices. Raises OptionError."""
+    if options.generation is not None:
+        raise OptionError("generation is for graphs with machine types (a capacity)")
+    return PlacementProblem(
+        graph,
+        2 if options.num_devices is None else options.num_devices,
+        options.objective,
+        memory_capacity=options.memory_capacity,
+        latency=options.latency,
+        per_byte=options.per_byte,
+    )

@@ -2,18 +2,23 @@
 
 import functools
 import heapq
-from typing import Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from regal_jax import registry
+from regal_jax.environments.base import has_machines
 from regal_jax.environments.placement import chromosome as placement_chromosome
-from regal_jax.environments.rcpsp import batch, ffi, kernel
+from regal_jax.environments.placement.cost import Backend, default_backend
+from regal_jax.environments.rcpsp import batch, ffi, kernel, list_scheduler
 from regal_jax.environments.rcpsp.bounds import makespan_bound
 from regal_jax.environments.rcpsp.columns import MachineColumns, machine_columns
-from regal_jax.environments.schedule import Schedule
+from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.errors import GraphError, OptionError
 from regal_jax.graphs import precedence
+from regal_jax.graphs.batching import padded_size
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 Generation = Literal["parallel", "serial", "lookahead"]
@@ -23,6 +28,29 @@ GENERATIONS: dict[Generation, int] = {
     "serial": kernel.SERIAL,
     "lookahead": kernel.LOOKAHEAD,
 }
+
+
+class MachineSpec(NamedTuple):
+    """Everything but the graph that a makespan depends on; hashable.
+
+    Attributes:
+      generation: see ``MachineProblem``.
+      num_genes: with padding.
+      scratch_words: of the compiled kernel.
+      backend: which implementation.
+    """
+
+    generation: Generation
+    num_genes: int
+    scratch_words: int
+    backend: Backend
+
+    def costs(self, operand: Any, chromosomes: jax.Array) -> jax.Array:
+        """float[B]: makespans, us, of padded chromosomes float32[B, num_genes]."""
+        if self.backend == "jax":
+            return jax.vmap(lambda genes: list_scheduler.makespan(operand, genes))(chromosomes)
+        number = GENERATIONS[self.generation]
+        return ffi.makespans(operand, chromosomes, number, scratch_words=self.scratch_words)
 
 
 class MachineProblem:
@@ -67,19 +95,33 @@ class MachineProblem:
     Args:
       graph: a graph with ``capacity``.
       generation: see above.
+      backend: "native" (compiled, CPU) or "jax" (pure JAX, any device; "parallel" only), inside
+        jit; by default what suits JAX's default device.
 
     Raises:
-      OptionError: for a graph without capacity, or an unknown generation. GraphError: for a graph
+      OptionError: for a graph without capacity, an unknown generation, or one that the backend
+        doesn't have. GraphError: for a graph
         without ops, or an op whose demand exceeds its type's capacity.
     """
 
-    def __init__(self, graph: ComputationGraph, *, generation: Generation = "parallel"):
+    objective: Objective = "makespan"
+
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        *,
+        generation: Generation = "parallel",
+        backend: Backend | None = None,
+    ):
         if generation not in get_args(Generation):
             names = ", ".join(get_args(Generation))
             raise OptionError(f"generation must be one of {names}, got {generation!r}")
         _check(graph)
         self.graph = graph
         self.generation: Generation = generation
+        self.backend = backend or ("native" if generation != "parallel" else default_backend())
+        if self.backend == "jax" and generation != "parallel":
+            raise OptionError(f"backend 'jax' has parallel generation only, not {generation}")
 
     @property
     def num_ops(self) -> int:
@@ -117,24 +159,51 @@ class MachineProblem:
         return self._evaluate(self._checked(chromosomes), with_starts=True)[1]
 
     def fitness(self, chromosomes):
-        """float[B]: ``makespans``; inside jit a traced float32 array (on CPUs; genes not checked).
+        """float[B]: ``makespans``; inside jit a traced float32 array (genes not checked).
 
         Raises OptionError.
         """
         if not isinstance(chromosomes, jax.core.Tracer):
             return self.makespans(chromosomes)
         placement_chromosome.check_shape(chromosomes.shape, self.num_genes)
-        return ffi.makespans(
-            self.operand,
-            chromosomes.astype(np.float32),
-            GENERATIONS[self.generation],
-            scratch_words=batch.scratch_words(self._columns),
-        )
+        return self.spec.costs(self.operand, self.pad(chromosomes.astype(np.float32)))
+
+    @property
+    def spec(self) -> MachineSpec:
+        """The makespan of chromosomes padded to a ladder of sizes."""
+        words = padded_size(batch.scratch_words(self._columns))
+        return MachineSpec(self.generation, self._blocks * self._length, words, self.backend)
 
     @functools.cached_property
-    def operand(self) -> np.ndarray:
-        """int32[P]: the graph as an operand for ``ffi.makespans``."""
-        return batch.pack(self._columns)
+    def operand(self) -> Any:
+        """The graph, padded, what ``spec.costs`` reads: one packed int32 buffer, or arrays."""
+        if self.backend == "jax":
+            pairs = padded_size(len(precedence.op_pairs(self.graph)))
+            return list_scheduler.machine_arrays(
+                self.graph, self._length, pairs, padded_size(self.num_types)
+            )
+        return np.pad(self._packed, (0, padded_size(len(self._packed)) - len(self._packed)))
+
+    def pad(self, chromosomes):
+        """Chromosomes in the layout of ``spec.costs``: each block gets genes that don't count."""
+        apart = chromosomes.reshape(len(chromosomes), self._blocks, self.num_ops)
+        numpy = jnp if isinstance(chromosomes, jax.Array) else np
+        padded = numpy.pad(apart, ((0, 0), (0, 0), (0, self._length - self.num_ops)))
+        return padded.reshape(len(chromosomes), self._blocks * self._length)
+
+    def unpad(self, chromosomes: np.ndarray) -> np.ndarray:
+        """The reverse of ``pad``."""
+        apart = chromosomes.reshape(len(chromosomes), self._blocks, self._length)
+        return apart[:, :, : self.num_ops].reshape(len(chromosomes), self.num_genes)
+
+    @property
+    def _blocks(self) -> int:
+        """Blocks of genes: priorities and, for "lookahead", windows."""
+        return self.num_genes // self.num_ops
+
+    @property
+    def _length(self) -> int:
+        return padded_size(self.num_ops)
 
     def decode(self, chromosome, **attributes) -> Schedule:
         """The schedule of one chromosome float32[genes], with its exact makespan.
@@ -199,13 +268,18 @@ class MachineProblem:
         return np.array(order, np.int64)
 
     @functools.cached_property
+    def _packed(self) -> np.ndarray:
+        """int32[P]: the graph without padding, in one buffer."""
+        return batch.pack(self._columns)
+
+    @functools.cached_property
     def _columns(self) -> MachineColumns:
         return machine_columns(self.graph)
 
     def _evaluate(self, genes: np.ndarray, *, with_starts: bool = False):
         return batch.evaluate_batch(
             self._columns,
-            self.operand,
+            self._packed,
             genes,
             GENERATIONS[self.generation],
             with_starts=with_starts,
@@ -217,6 +291,28 @@ class MachineProblem:
         if np.isnan(genes).any():
             raise OptionError("chromosomes hold a value that is not a number")
         return genes
+
+
+@registry.environment(
+    "rcpsp",
+    applies=lambda graph, options: has_machines(graph, options.objective),
+    scope="schedules graphs with machine types (a capacity) for --objective=makespan",
+)
+def machine_problem(graph: ComputationGraph, options: Any) -> MachineProblem:
+    """The problem of ``Options``. Raises OptionError for options that don't apply."""
+    problem = MachineProblem(graph, generation=options.generation or "parallel")
+    if options.num_devices not in (None, problem.num_types):
+        raise OptionError(
+            f"num_devices is {options.num_devices}, but the graph has {problem.num_types}"
+            " machine types"
+        )
+    if (options.memory_capacity, options.latency, options.per_byte) != (None, 0.0, 0.0):
+        raise OptionError(
+            "memory_capacity, latency and per_byte don't apply to graphs with machine types"
+        )
+    if options.target is not None:
+        raise OptionError("targets are for identical devices; the graph has machine types")
+    return problem
 
 
 def _check(graph: ComputationGraph) -> None:

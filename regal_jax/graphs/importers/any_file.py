@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from regal_jax import registry
 from regal_jax.errors import ImporterError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.files import load_graph
@@ -10,23 +11,23 @@ from regal_jax.graphs.importers.onnx.model import from_onnx
 from regal_jax.graphs.importers.tensorflow.cost_graph import from_cost_graph
 from regal_jax.graphs.importers.xla.module import from_hlo
 
+registry.importer(".json", ".jsonl", ".jsonl.gz")(load_graph)
+registry.importer(".onnx")(from_onnx)
+registry.importer(".pbtxt")(from_cost_graph)
+registry.importer(".hlo", ".txt", ".hlo.pb")(from_hlo)
+
 
 def import_graph(path: str | os.PathLike) -> ComputationGraph:
-    """The graph in a ``regal-graph/1`` file, an ONNX model, a CostGraphDef or HLO text.
+    """The graph in a file of a registered kind (``registry.importer``), the longest suffix first.
 
-    XLA's dumps end in ``.txt`` (``module_0001.jit_f.cpu_after_optimizations.txt``) or ``.hlo``;
-    a serialized module in ``.hlo.pb``.
+    Among them are ``regal-graph/1``, ONNX models, CostGraphDef and XLA's HLO: dumps end in ``.txt``
+    (``module_0001.jit_f.cpu_after_optimizations.txt``) or ``.hlo``, a serialized module in
+    ``.hlo.pb``.
 
     Raises RegalError (of which ImporterError and GraphError are kinds) in one line.
     """
-    name = Path(path).name.lower()
-    if name.endswith((".json", ".jsonl", ".jsonl.gz")):
-        return load_graph(path)
-    if name.endswith(".onnx"):
-        return from_onnx(path)
-    if name.endswith(".pbtxt"):
-        return from_cost_graph(path)
-    if name.endswith((".txt", ".hlo", ".hlo.pb")):
-        return from_hlo(path)
-    suffixes = ".json, .jsonl, .jsonl.gz, .onnx, .pbtxt, .hlo, .txt, .hlo.pb"
-    raise ImporterError(f"{path}: unknown kind of file; supported are {suffixes}")
+    name, importers = Path(path).name.lower(), registry.entries("importer")
+    for suffix in sorted(importers, key=len, reverse=True):
+        if name.endswith(suffix):
+            return importers[suffix].make(path)
+    raise ImporterError(f"{path}: unknown kind of file; supported are {', '.join(importers)}")

@@ -13,9 +13,9 @@ from regal_jax.graphs.features.placement import FeatureSet, PolicyInputs
 from regal_jax.policies.regal import beta_mutants
 from regal_jax.policies.regal.beta_mutants import ActionSpace
 from regal_jax.policies.regal.heads import Encoder, Head, Policy, mutant_policy
+from regal_jax.search.base import Trajectory
 from regal_jax.search.evolution import brkga
-from regal_jax.search.evolution.brkga import BRKGAConfig, SearchResult
-from regal_jax.search.evolution.random_search import random_search
+from regal_jax.search.evolution.brkga import BRKGAConfig
 from regal_jax.search.placements import incumbents
 
 
@@ -81,7 +81,7 @@ def uniform_search(
     pinned: jax.Array | None = None,
     warm_start: jax.Array | None = None,
     config: BRKGAConfig | None = None,
-) -> SearchResult:
+) -> Trajectory:
     """Standard BRKGA on one graph; ``pinned`` fixes that op's placement to device 0.
 
     Args:
@@ -121,7 +121,7 @@ def learned_search(
     space: ActionSpace,
     warm_start: jax.Array | None = None,
     config: BRKGAConfig | None = None,
-) -> SearchResult:
+) -> Trajectory:
     """BRKGA with the distributions that ``actions`` int32[O, A] stand for.
 
     Other arguments as in ``uniform_search``.
@@ -151,7 +151,7 @@ def regal_search(
     config: RegalConfig,
     stochastic: bool = False,
     warm_start: jax.Array | None = None,
-) -> SearchResult:
+) -> Trajectory:
     """The second part of REGAL: actions from the policy, then the search they steer.
 
     ``evaluations`` is what is left of the budget after the features (K - 400). The actions are the
@@ -167,31 +167,6 @@ def regal_search(
         actions=_actions(params, action_key if stochastic else None, inputs, config),
         space=config.space,
         warm_start=warm_start,
-    )
-
-
-def instance_dependent_random_search(
-    params: Any,
-    key: chex.PRNGKey,
-    model: CostModel,
-    graph: Any,
-    evaluations: int,
-    *,
-    inputs: PolicyInputs,
-    config: RegalConfig,
-) -> tuple[jax.Array, jax.Array]:
-    """IDRS: ``regal_search`` with random sampling in BRKGA's place (workshop paper, section 3.2).
-
-    The actions are the most likely ones; elite biases, if the policy chooses any, have no effect.
-    Returns (best chromosome, history), see ``random_search``.
-    """
-    actions = _actions(params, None, inputs, config)
-    num_tensors = len(inputs.producer)
-    return random_search(
-        key,
-        lambda chromosomes: cost.costs(model, graph, chromosomes),
-        beta_mutants.learned_mutants(actions, config.space, num_tensors, inputs.pinned),
-        evaluations,
     )
 
 

@@ -8,9 +8,10 @@ the multi-population BRKGA of Goncalves and Resende: the two best of all populat
 population that doesn't have them.
 """
 
+import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -19,6 +20,8 @@ import numpy as np
 
 from regal_jax.environments.placement.quantile_tables import beta_quantiles, sample_rows
 from regal_jax.errors import OptionError
+from regal_jax.search import base
+from regal_jax.search.base import Algorithm, Trajectory
 
 Fitness = Callable[[jax.Array], jax.Array]
 """float32[B, genes] -> float[B], a cost to minimise."""
@@ -78,18 +81,6 @@ class BRKGAState:
         return self.chromosomes[index], self.costs[index]
 
 
-class SearchResult(NamedTuple):
-    """What a search found.
-
-    Attributes:
-      state: the last population, or populations.
-      history: float[generations + 1], best cost so far after each generation (0: the initial one).
-    """
-
-    state: BRKGAState
-    history: jax.Array
-
-
 def uniform_mutants(num_genes: int) -> SampleMutants:
     """The distribution of standard BRKGA: every gene uniform on [0, 1)."""
     return lambda key, count: jax.random.uniform(key, (count, num_genes))
@@ -108,9 +99,9 @@ def beta_mutants(alpha: float, beta: float, num_genes: int) -> SampleMutants:
     return lambda key, count: sample_rows(key, table, rows, count)
 
 
-def check_config(config: BRKGAConfig, evaluations: int) -> None:
-    """Raises OptionError unless 0 < elites, children + elites <= population and the budget is at
-    least the initial populations."""
+def check_config(config: BRKGAConfig, evaluations: int | None = None) -> None:
+    """Raises OptionError unless 0 < elites, children + elites <= population and the budget, if one
+    is given, is at least the initial populations."""
     parts = config.elites + config.children
     if not (0 < config.elites < config.population and config.children >= 0):
         raise OptionError(f"BRKGA needs 0 < elites < population, got {config}")
@@ -120,15 +111,65 @@ def check_config(config: BRKGAConfig, evaluations: int) -> None:
         raise OptionError(f"elite_bias must be in [0, 1], got {config.elite_bias}")
     if config.populations < 1 or config.exchange_every < 1:
         raise OptionError(f"populations and exchange_every must be at least 1, got {config}")
-    if evaluations < config.initial:
+    if evaluations is not None and evaluations < config.initial:
         raise OptionError(
             f"evaluations must be at least the population ({config.initial}), got {evaluations}"
         )
 
 
-def split_budget(evaluations: int, config: BRKGAConfig) -> tuple[int, int]:
-    """(whole generations, evaluations left after them) of a budget."""
-    return divmod(evaluations - config.initial, config.newcomers)
+class BRKGAParams(NamedTuple):
+    """The arrays of a search.
+
+    Attributes:
+      elite_bias: rho, a number or float[genes].
+      mutants: what their distribution reads; None for one that reads nothing.
+    """
+
+    elite_bias: Any
+    mutants: Any = None
+
+
+Mutants = Callable[[Any], SampleMutants]
+"""``BRKGAParams.mutants`` -> where new chromosomes come from."""
+
+
+@functools.lru_cache(maxsize=256)
+def algorithm(config: BRKGAConfig, mutants: Mutants) -> Algorithm:
+    """BRKGA as an algorithm for ``search.base``, whose ``params`` are BRKGAParams: their elite bias
+    is used, not the configuration's, so that searches that differ in it alone share a program.
+
+    Generations whose number is a multiple of ``exchange_every`` end with an exchange.
+    """
+    check_config(config)
+    if config.elite_bias != BRKGAConfig().elite_bias:
+        return algorithm(config._replace(elite_bias=BRKGAConfig().elite_bias), mutants)
+
+    def first(key, cost, known, params: BRKGAParams):
+        return init(key, cost, mutants(params.mutants), warm_start=known, config=config)
+
+    def generation(key, index, state, cost, params: BRKGAParams):
+        sample = mutants(params.mutants)
+        bias = params.elite_bias
+        state = step(key, state, cost, sample, elite_bias=bias, config=config)
+        if config.populations == 1:
+            return state
+        due = (index + 1) % config.exchange_every == 0
+        return jax.lax.cond(due, lambda state: exchange(state, config), lambda s: s, state)
+
+    def last(key, state, cost, params: BRKGAParams, remainder: int):
+        sample, config_of_last = mutants(params.mutants), last_generation(config, remainder)
+        bias = params.elite_bias
+        return step(key, state, cost, sample, elite_bias=bias, config=config_of_last)
+
+    return Algorithm(
+        first,
+        generation,
+        last,
+        BRKGAState.best,
+        lambda state: state.chromosomes,
+        config.initial,
+        config.newcomers,
+    )
 
 
 def search(
@@ -140,8 +181,8 @@ def search(
     elite_bias: jax.Array | float | None = None,
     warm_start: jax.Array | None = None,
     config: BRKGAConfig | None = None,
-) -> SearchResult:
-    """Evolves populations for exactly ``evaluations`` calls of the fitness on a chromosome.
+) -> Trajectory:
+    """Evolves populations for exactly ``evaluations`` costs of a chromosome; for jit.
 
     Args:
       key: random key.
@@ -159,63 +200,9 @@ def search(
     """
     config = config or BRKGAConfig()
     check_config(config, evaluations)
-    generations, remainder = split_budget(evaluations, config)
-    init_key, evolve_key, last_key = jax.random.split(key, 3)
-    options = {"elite_bias": config.elite_bias if elite_bias is None else elite_bias}
-    state = init(init_key, fitness, sample_mutants, warm_start=warm_start, config=config)
-    history = jnp.full(generations + 1, jnp.min(state.costs))
-    state, history = evolve(
-        evolve_key,
-        state,
-        history,
-        0,
-        generations,
-        fitness,
-        sample_mutants,
-        config=config,
-        **options,
-    )
-    if remainder:
-        last = last_generation(config, remainder)
-        state = step(last_key, state, fitness, sample_mutants, config=last, **options)
-        history = jnp.append(history, jnp.min(state.costs))
-    return SearchResult(state, history)
-
-
-def evolve(
-    key: chex.PRNGKey,
-    state: BRKGAState,
-    history: jax.Array,
-    first: jax.Array | int,
-    last: jax.Array | int,
-    fitness: Fitness,
-    sample_mutants: SampleMutants,
-    *,
-    elite_bias: jax.Array | float,
-    config: BRKGAConfig,
-) -> tuple[BRKGAState, jax.Array]:
-    """Generations ``first`` to ``last`` (not included); entry i + 1 of ``history`` is after i.
-
-    Generation i has the key (key, i), and every ``exchange_every``-th one ends with an exchange
-    between populations, so that a run in parts is the same as one in whole.
-    """
-
-    def generation(index, carry):
-        state, history = carry
-        state = step(
-            jax.random.fold_in(key, index),
-            state,
-            fitness,
-            sample_mutants,
-            elite_bias=elite_bias,
-            config=config,
-        )
-        if config.populations > 1:
-            due = (index + 1) % config.exchange_every == 0
-            state = jax.lax.cond(due, lambda state: exchange(state, config), lambda s: s, state)
-        return state, history.at[index + 1].set(jnp.min(state.costs))
-
-    return jax.lax.fori_loop(first, last, generation, (state, history))
+    params = BRKGAParams(config.elite_bias if elite_bias is None else elite_bias)
+    evolution = algorithm(config, lambda _: sample_mutants)
+    return base.scan(key, evolution, fitness, evaluations, params=params, known=warm_start)
 
 
 def last_generation(config: BRKGAConfig, remainder: int) -> BRKGAConfig:
@@ -231,10 +218,9 @@ def last_generation(config: BRKGAConfig, remainder: int) -> BRKGAConfig:
 
 
 def history_evaluations(evaluations: int, config: BRKGAConfig | None = None) -> list[int]:
-    """Evaluations spent at each entry of ``SearchResult.history``."""
+    """Evaluations spent at each entry of a search's history."""
     config = config or BRKGAConfig()
-    spent = list(range(config.initial, evaluations + 1, config.newcomers))
-    return spent if spent[-1] == evaluations else [*spent, evaluations]
+    return base.spent_at(evaluations, config.initial, config.newcomers)
 
 
 def init(

@@ -5,12 +5,16 @@ together. A move takes the ops whose priority lies in a random window, that is a
 order, and either puts them on one device or shifts them earlier or later.
 """
 
+import functools
+from typing import Any, NamedTuple
+
 import chex
 import jax
 import jax.numpy as jnp
 
+from regal_jax.environments.placement import chromosome as placement_chromosome
 from regal_jax.environments.placement.chromosome import Genes
-from regal_jax.search.evolution.brkga import Fitness
+from regal_jax.search.base import Algorithm, Cost
 
 
 @chex.dataclass(frozen=True)
@@ -26,43 +30,49 @@ class ClimbState:
     cost: chex.Array
 
 
-def climb(
-    key: chex.PRNGKey,
-    state: ClimbState,
-    fitness: Fitness,
-    first: jax.Array | int,
-    last: jax.Array | int,
-    history: jax.Array,
-    *,
-    num_ops: jax.Array,
-    neighbours: int = 100,
-) -> tuple[ClimbState, jax.Array]:
-    """Rounds ``first`` to ``last`` (not included); entry i of ``history`` is the cost after i.
+class ClimbParams(NamedTuple):
+    """The arrays of a climb.
 
-    Each round evaluates ``neighbours`` chromosomes and moves to the best if it costs no more, so
-    that plateaus, which a maximum over time has many of, are crossed.
-
-    Args:
-      key: random key; round i uses (key, i).
-      state: where to start.
-      fitness: float32[B, genes] -> float[B].
-      history: float[>= last].
+    Attributes:
       num_ops: int[], ops that are not padding.
-      neighbours: chromosomes a round.
+      cost: float[], of the chromosome that the climb begins with.
     """
 
-    def one_round(index, carry):
-        state, history = carry
-        keys = jax.random.split(jax.random.fold_in(key, index), neighbours)
-        moved = jax.vmap(lambda key: block_move(key, state.genes, num_ops))(keys)
-        costs = fitness(_flat(moved))
+    num_ops: Any
+    cost: Any
+
+
+@functools.lru_cache(maxsize=256)
+def algorithm(num_ops: int, num_devices: int, neighbours: int = 100) -> Algorithm:
+    """Hill climbing from the one known chromosome, whose ``params`` are ClimbParams.
+
+    Each step evaluates ``neighbours`` chromosomes and moves to the best if it costs no more, so
+    that plateaus, which a maximum over time has many of, are crossed. Begins at no evaluation, and
+    leaves a budget's rest that is less than a step.
+
+    Args:
+      num_ops, num_devices: O, D of the padded chromosomes.
+      neighbours: chromosomes a step.
+    """
+
+    def init(key, cost, known, params: ClimbParams) -> ClimbState:
+        genes = placement_chromosome.split(known[0], num_ops, num_devices)
+        return ClimbState(genes=genes, cost=jnp.asarray(params.cost, float))
+
+    def step(key, index, state: ClimbState, cost: Cost, params: ClimbParams) -> ClimbState:
+        keys = jax.random.split(key, neighbours)
+        moved = jax.vmap(lambda key: block_move(key, state.genes, params.num_ops))(keys)
+        costs = cost(_flat(moved))
         best = jnp.argmin(costs)
         better = costs[best] <= state.cost
         genes = jax.tree.map(lambda new, old: jnp.where(better, new[best], old), moved, state.genes)
-        cost = jnp.minimum(costs[best], state.cost)
-        return ClimbState(genes=genes, cost=cost), history.at[index].set(cost)
+        return ClimbState(genes=genes, cost=jnp.minimum(costs[best], state.cost))
 
-    return jax.lax.fori_loop(first, last, one_round, (state, history))
+    def best(state: ClimbState) -> tuple[jax.Array, jax.Array]:
+        return placement_chromosome.join(state.genes), state.cost
+
+    population = lambda state: best(state)[0][None]  # noqa: E731
+    return Algorithm(init, step, None, best, population, 0, neighbours)
 
 
 def block_move(key: chex.PRNGKey, genes: Genes, num_ops: jax.Array) -> Genes:

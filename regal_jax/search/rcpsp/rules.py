@@ -129,11 +129,6 @@ def shortest(problem: MachineProblem) -> tuple[str, np.ndarray]:
     return list(RULES)[best], priorities[best]
 
 
-def random_priorities(rng: np.random.Generator, num_ops: int, count: int) -> np.ndarray:
-    """float32[count, num_ops], uniform in [0, 1)."""
-    return rng.random((count, num_ops), dtype=np.float32)
-
-
 def genes(priority: np.ndarray) -> np.ndarray:
     """float32[O] in [0, 1): the same order and the same ties, whatever the precision of priorities.
 

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from regal_jax import registry
 from regal_jax.environments.execution import targets
 from regal_jax.environments.execution.targets import TargetModel
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods.samplers import SAMPLERS, SampleBudget
+from regal_jax.options import Budget, Options
 from regal_jax.reporting import diversity, results
 from regal_jax.search.placements import candidates
 from regal_jax.search.placements.candidates import Candidates
@@ -47,8 +48,9 @@ class Search(NamedTuple):
 
     Attributes:
       label: its name in tables.
-      method: of ``SAMPLERS``.
-      samples, evaluations, temperature: see ``SampleBudget``.
+      method: a sampler.
+      samples, evaluations: of samplers that don't search, and of those that do.
+      temperature: how much samples differ, of samplers that have one; None is their own.
     """
 
     label: str
@@ -198,15 +200,14 @@ def _sampled(
 ) -> tuple[Candidates, float]:
     """A search's samples, and the seconds that it took."""
     graph = graph.replace(name=graph.name)  # a copy, of which nothing has been computed yet
-    budget = SampleBudget(
-        samples=search.samples,
-        evaluations=search.evaluations,
+    sampler = registry.find("sampler", search.method)
+    options = Options(
         candidates=trial.candidates,
-        seed=seed,
         policy=trial.policies.get((search.method, seed)),
         temperature=search.temperature,
     )
+    count = search.evaluations if sampler.about["searches"] else search.samples
     problem = proxy(graph, trial.num_devices)
     begin = time.perf_counter()
-    sampled = SAMPLERS[search.method](problem, budget)
+    sampled = sampler.make(problem, Budget(count, seed, options=options))
     return sampled, time.perf_counter() - begin

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regal_jax import api, methods
+from regal_jax import api
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Objective
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.methods.simple import best_simple_schedule
 from regal_jax.reporting import results, statistics
 
 EXTRA_COLUMNS = ("setting", "ops", "evaluations")
@@ -62,7 +63,7 @@ class PlatformRule(NamedTuple):
             "per_byte": self.per_byte,
         }
         if self.memory_share is not None:
-            alone = methods.best_simple_schedule(graph, "peak_memory", Platform(1))
+            alone = best_simple_schedule(graph, "peak_memory", Platform(1))
             options["memory_capacity"] = max(int(self.memory_share * max(alone.peak_memory)), 1)
         return options
 

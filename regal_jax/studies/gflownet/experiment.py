@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from absl import flags
 
+from regal_jax import registry
 from regal_jax.environments.execution import targets
 from regal_jax.environments.execution.targets import TargetModel
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods.samplers import SAMPLERS, SampleBudget
+from regal_jax.methods.samplers import sample_gflownet
+from regal_jax.options import Budget, Options
 from regal_jax.policies.gflownet.policy import FlowConfig
 from regal_jax.reporting import figures, progress, results
 from regal_jax.reporting.curves import Curve, read_curve
@@ -300,7 +302,9 @@ def sampled(
     """Schedules of a GFlowNet by temperature, ``count`` at each; the policy None is the shipped."""
     problem = candidates.proxy(graph, FLAGS.num_devices)
     return {
-        name: SAMPLERS["gflownet"](problem, SampleBudget(count, policy=policy, temperature=value))
+        name: sample_gflownet(
+            problem, Budget(count, options=Options(policy=policy, temperature=value))
+        )
         for name, value in zip(temperatures, map(float, temperatures), strict=True)
     }
 
@@ -330,9 +334,10 @@ def _learner(policy: FlowConfig, plan: FlowTraining | PPOTraining) -> Learner:
 
 def _search(label: str) -> Search:
     method, _, number = label.partition(" ")
-    if method not in SAMPLERS or (number and not number.isdecimal()):
+    samplers = registry.names("sampler")
+    if method not in samplers or (number and not number.isdecimal()):
         raise OptionError(
-            f"methods: {label!r} is none of {', '.join(SAMPLERS)}, perhaps with a budget"
+            f"methods: {label!r} is none of {', '.join(samplers)}, perhaps with a budget"
         )
     temperature = {"gflownet": "test_temperature", "ppo": f"{PPO}temperature"}.get(method)
     return Search(

@@ -16,10 +16,10 @@ from regal_jax.datasets import machine_corpora
 from regal_jax.datasets.task_graphs import Bounds
 from regal_jax.errors import RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.methods.one_shot import GENETIC_EVALUATIONS
 from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.reporting import figures, plots, progress, training_plot
 from regal_jax.search.rcpsp.rules import RULES
-from regal_jax.search.rcpsp.search import PAPER_EVALUATIONS
 from regal_jax.studies import flags as config_flags
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.searches import Run
@@ -97,7 +97,9 @@ def define_comparison(*, methods: Sequence[str] = METHODS) -> None:
 
 def define_genetic() -> None:
     """The budget of appendix G."""
-    flags.DEFINE_integer("genetic_evaluations", PAPER_EVALUATIONS, "Schedules of a genetic search.")
+    flags.DEFINE_integer(
+        "genetic_evaluations", GENETIC_EVALUATIONS, "Schedules of a genetic search."
+    )
 
 
 def test_graphs(settings: Sequence[str]) -> dict[str, list[ComputationGraph]]:

@@ -135,9 +135,9 @@ def chosen_actions(
     seed: int = 0,
 ) -> np.ndarray:
     """int32[O, A]: the actions that the method regal takes on a graph with this seed."""
-    problem = PlacementProblem(graph, config.num_devices, objective).padded()
+    problem = PlacementProblem(graph, config.num_devices, objective)
     feature_key, _ = jax.random.split(jax.random.key(seed))
-    inputs = feature_search(feature_key, problem, config, problem.operand(), pinned_op(graph))[0]
+    inputs = feature_search(feature_key, problem, config, problem.operand, pinned_op(graph))[0]
     return np.asarray(_most_likely(params, inputs, config))[: graph.num_ops]
 
 

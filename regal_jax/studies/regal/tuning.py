@@ -11,8 +11,8 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective
 from regal_jax.graphs.batching import padded_shape
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods.base import Budget
-from regal_jax.methods.evolution import Distribution, evolve
+from regal_jax.methods.evolution import beta_mutants, evolve
+from regal_jax.options import Budget
 from regal_jax.reporting import results, statistics, tables
 from regal_jax.search.evolution import tuning_grid
 from regal_jax.search.evolution.tuning_grid import DEFAULT, Setting
@@ -137,9 +137,9 @@ def _measure(problems, settings, task: Task, rows: list, path: Path, on_progress
 
 
 def _cost(problem: PlacementProblem, setting: Setting, seed: int, task: Task) -> float:
-    distribution = Distribution(setting.alpha, setting.beta)
+    mutants = beta_mutants(setting.alpha, setting.beta, problem.spec.num_genes)
     budget, key = Budget(task.evaluations), jax.random.key(seed)
-    return evolve(problem, budget, key, config=setting.config, distribution=distribution).cost
+    return evolve(problem, budget, key, config=setting.config, mutants=mutants).cost
 
 
 def _key_columns(graph: str, setting: Setting, seed: int, task: Task) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods import Decoding, best_simple_schedule
 from regal_jax.methods.learned import shipped_policy
+from regal_jax.methods.simple import best_simple_schedule
+from regal_jax.options import Decoding
 from regal_jax.policies.topological_order.policy import OrderingConfig
 from regal_jax.reporting import figures, progress
 from regal_jax.studies import flags as config_flags

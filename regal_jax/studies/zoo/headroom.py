@@ -14,8 +14,8 @@ from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.rewrites.microbatches import microbatches
 from regal_jax.methods import simple
-from regal_jax.methods.base import Budget, Found
 from regal_jax.methods.portfolio import run_portfolio
+from regal_jax.options import Budget, Result
 
 
 class Setting(NamedTuple):
@@ -81,11 +81,9 @@ def _measure_one(
 ) -> dict[str, Any]:
     problem = PlacementProblem(graph, setting.num_devices, "peak_memory")
     budget = Budget(evaluations(graph.num_ops))
-    peaks = {
-        order: _peak(problem, simple.run_rule(problem, budget, order=order)) for order in _ORDERS
-    }
+    peaks = {order: _peak(simple.run_rule(problem, budget, order=order)) for order in _ORDERS}
     rule = min(peaks, key=peaks.__getitem__)
-    best = min(peaks[rule], _peak(problem, run_portfolio(problem, budget)))
+    best = min(peaks[rule], _peak(run_portfolio(problem, budget)))
     program = peaks["program_order"]
     return {
         "bound": bounds.peak_memory_bound(graph, setting.num_devices),
@@ -100,6 +98,6 @@ def _measure_one(
 _ORDERS = ("program_order", "depth_first", "breadth_first")
 
 
-def _peak(problem: PlacementProblem, found: Found) -> int:
-    """Bytes of the fullest device, exact: the compiled kernel counts in integers."""
-    return int(problem.fitness(found.chromosome[None])[0])
+def _peak(found: Result) -> int:
+    """Bytes of the fullest device, exact."""
+    return int(found.schedule.cost)

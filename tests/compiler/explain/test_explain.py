@@ -7,7 +7,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 import regal_jax as rj
-from regal_jax.compiler.explain import explain, explain_named
+from regal_jax.compiler.explain.explain import explain, explain_named
 from regal_jax.compiler.xla.candidates import Search
 from regal_jax.errors import CompilerError, ImporterError, OptionError
 

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from regal_jax.compiler.explain import explain
 from regal_jax.compiler.explain import page as explain_page
+from regal_jax.compiler.explain.explain import explain
 from regal_jax.compiler.xla.candidates import Search
 from regal_jax.errors import RegalError
 from regal_jax.reporting.tables import human_bytes

@@ -2,8 +2,8 @@
 
 import pytest
 
-from regal_jax.compiler.explain import explain
 from regal_jax.compiler.explain import text as explain_text
+from regal_jax.compiler.explain.explain import explain
 from regal_jax.compiler.explain.source_lines import SourceLine
 from regal_jax.compiler.xla.candidates import Search
 from regal_jax.errors import OptionError

@@ -59,8 +59,8 @@ def test_stacked_operands_and_shared_ones_under_vmap():
     graphs = [layered_graph(seed) for seed in range(3)]
     shape = padded_shape(graphs)
     problems = [PlacementProblem(graph, 2, shape=shape, backend="native") for graph in graphs]
-    model = problems[0].cost_model()
-    words = [problem.operand() for problem in problems]
+    model = problems[0].spec
+    words = [problem.operand for problem in problems]
     longest = max(len(packed) for packed in words)
     stacked = np.stack([np.pad(packed, (0, longest - len(packed))) for packed in words])
     count = chromosome.num_genes(shape.ops, shape.tensors, 2)
@@ -95,12 +95,12 @@ def test_two_threads_search_at_the_same_time():
 
     @jax.jit
     def run(key, packed):
-        model = problems[0].cost_model()
+        model = problems[0].spec
         mutants = brkga.uniform_mutants(problems[0].num_genes)
         search = brkga.search(key, lambda x: cost.costs(model, packed, x), mutants, 1000)
         return search.history, search.state.best()[0]
 
-    words = [problem.operand() for problem in problems]
+    words = [problem.operand for problem in problems]
     longest = max(len(packed) for packed in words)
     operands = [jnp.asarray(np.pad(w, (0, longest - len(w)))) for w in words]
     keys = [jax.random.key(seed) for seed in range(2)]

@@ -161,7 +161,7 @@ def test_population_statistics(backend):
     problem = PlacementProblem(GRAPH, 2, shape=shape, backend=backend)
     genes = np.zeros((2, 6 * 3 + 8 * 2), np.float32)
     genes[1, 3 * 2 + 1] = 1.0
-    statistics = cost.population_statistics(problem.cost_model(), problem.operand(), genes)
+    statistics = cost.population_statistics(problem.spec, problem.operand, genes)
     # steps of 1: ops 0, 1, 2, then transfers of tensors 1, 2, 3 to device 1, then op 3
     place = [0, (1 / 3 + 1 / 6) / 2, (2 / 3 + 2 / 6) / 2, 1]
     expected = [[1, 0, place[0]], [1, 0, place[1]], [1, 0, place[2]], [0.5, 0.5, place[3]]]

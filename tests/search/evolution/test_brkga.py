@@ -84,22 +84,6 @@ def test_vmap_searches_are_the_single_ones():
     np.testing.assert_allclose(many, np.stack(single), rtol=1e-5)
 
 
-def test_in_parts_is_the_same_as_in_whole():
-    state = brkga.init(jax.random.key(0), cost, MUTANTS, config=CONFIG)
-    history = jnp.full(11, jnp.min(state.costs))
-    key = jax.random.key(1)
-
-    @jax.jit
-    def evolve(state, history, first, last):
-        options = {"elite_bias": 0.7, "config": CONFIG}
-        return brkga.evolve(key, state, history, first, last, cost, MUTANTS, **options)
-
-    whole = evolve(state, history, 0, 10)
-    part = evolve(state, history, 0, 4)
-    parts = evolve(*part, 4, 10)
-    jax.tree.map(np.testing.assert_array_equal, whole, parts)
-
-
 def one_step(seed=0, *, elite_bias=0.7, config=CONFIG):
     state = brkga.init(jax.random.key(seed), cost, MUTANTS, config=config)
     key = jax.random.key(seed + 1)
@@ -260,6 +244,6 @@ def test_reaches_the_optimum_of_tiny_graphs(graph):
     }
     for objective, optimum in optima.items():
         problem = PlacementProblem(graph, 2, objective, shape=TINY, backend="native")
-        packed = problem.operand()
+        packed = problem.operand
         packed = np.pad(packed, (0, 512 - len(packed)))
-        assert tiny_search(problem.cost_model(), packed) == optimum
+        assert tiny_search(problem.spec, packed) == optimum

@@ -1,4 +1,4 @@
-"""Random search: exact budget, the best of all samples, and the same in parts as in whole."""
+"""Random search: exact budget, and the best of all samples."""
 
 import jax
 import jax.numpy as jnp
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from regal_jax.errors import OptionError
+from regal_jax.search import base
 from regal_jax.search.evolution import brkga, random_search
 from regal_jax.search.evolution.random_search import Incumbent
 
@@ -20,28 +21,34 @@ def cost(chromosomes):
 
 
 def search(evaluations, batch=100, sample=UNIFORM, fitness=cost):
-    @jax.jit
-    def run(key):
-        return random_search.random_search(key, fitness, sample, evaluations, batch=batch)
+    algorithm = random_search.algorithm(lambda _: sample, evaluations, batch)
+    run = jax.jit(lambda key: base.scan(key, algorithm, fitness, evaluations))
+    best, history = run(KEY)
+    return best.chromosome, history
 
-    return run(KEY)
+
+def history_evaluations(evaluations, batch=100):
+    return base.spent_at(evaluations, min(evaluations, batch), batch)
 
 
 @pytest.mark.parametrize(
     ("evaluations", "batch"), [(1, 100), (99, 100), (100, 100), (250, 100), (300, 100), (7, 2)]
 )
 def test_is_the_best_of_all_samples(evaluations, batch):
-    """A plain loop over batches of ``batch`` samples, with the keys the docstring names."""
+    """A plain loop over batches of ``batch`` samples, with the keys of ``base.run``."""
     chromosomes, costs, expected = [], [], []
+    first_key, step_key, last_key = jax.random.split(KEY, 3)
     for start in range(0, evaluations, batch):
         count = min(batch, evaluations - start)
-        chromosomes.append(jax.random.uniform(jax.random.fold_in(KEY, start), (count, NUM_GENES)))
+        key = jax.random.fold_in(step_key, start // batch - 1) if count == batch else last_key
+        key = first_key if start == 0 else key
+        chromosomes.append(jax.random.uniform(key, (count, NUM_GENES)))
         costs.append(np.asarray(cost(chromosomes[-1])))
         expected.append(np.concatenate(costs).min())
     best, history = search(evaluations, batch)
     np.testing.assert_allclose(history, expected, rtol=1e-6)
     np.testing.assert_array_equal(best, np.concatenate(chromosomes)[np.concatenate(costs).argmin()])
-    assert len(random_search.history_evaluations(evaluations, batch)) == len(history)
+    assert len(history_evaluations(evaluations, batch)) == len(history)
 
 
 @pytest.mark.parametrize("evaluations", [1, 100, 101, 200, 350])
@@ -58,28 +65,14 @@ def test_spends_exactly_the_budget(evaluations):
 
     jax.block_until_ready(search(evaluations, fitness=counting))
     jax.effects_barrier()
-    assert random_search.history_evaluations(evaluations) == np.cumsum(spent).tolist()
+    assert history_evaluations(evaluations) == np.cumsum(spent).tolist()
     assert sum(spent) == evaluations
-
-
-def test_in_parts_is_the_same_as_in_whole():
-    @jax.jit
-    def advance(best, history, first, last):
-        return random_search.advance(KEY, best, history, first, last, cost, UNIFORM, batch=100)
-
-    start = random_search.best_sample(jax.random.fold_in(KEY, 0), cost, UNIFORM, 100)
-    best, history = start, jnp.full(6, start.cost)
-    for first, last in [(1, 3), (3, 4), (4, 6)]:
-        best, history = advance(best, history, first, last)
-    whole = search(600)
-    np.testing.assert_array_equal(best.chromosome, whole[0])
-    np.testing.assert_allclose(history, whole[1], rtol=1e-6)
 
 
 def test_ties_keep_the_older_chromosome():
     flat = lambda chromosomes: jnp.zeros(len(chromosomes))  # noqa: E731
     best, _ = search(250, fitness=flat)
-    np.testing.assert_array_equal(best, UNIFORM(jax.random.fold_in(KEY, 0), 100)[0])
+    np.testing.assert_array_equal(best, UNIFORM(jax.random.split(KEY, 3)[0], 100)[0])
     old, new = (
         Incumbent(chromosome=jnp.full(2, value), cost=jnp.float32(1.0)) for value in (0.0, 9.0)
     )
@@ -94,8 +87,10 @@ def test_samples_come_from_the_given_distribution():
 
 
 def test_vmap_searches_are_the_single_ones():
+    algorithm = random_search.algorithm(lambda _: UNIFORM, 250)
+
     def run(key):
-        return random_search.random_search(key, cost, UNIFORM, 250)[1]
+        return base.scan(key, algorithm, cost, 250).history
 
     keys = jax.random.split(KEY, 3)
     single = np.stack([jax.jit(run)(key) for key in keys])

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
-from regal_jax.methods.base import Budget
-from regal_jax.methods.evolution import Distribution, evolve
+from regal_jax.methods.evolution import beta_mutants, evolve
+from regal_jax.options import Budget
 from regal_jax.search.evolution import brkga, tuning_grid
 from regal_jax.search.evolution.brkga import BRKGAConfig
 from regal_jax.search.evolution.tuning_grid import DEFAULT, Setting
@@ -35,11 +35,11 @@ def test_a_beta_distribution_of_all_genes_changes_nothing():
     problem = PlacementProblem(random_graph(0, 12), 2)
     key, budget = jax.random.key(1), Budget(BRKGAConfig().initial + 4 * BRKGAConfig().newcomers)
     found = [
-        evolve(problem, budget, key, distribution=Distribution(alpha, beta))
+        evolve(problem, budget, key, mutants=beta_mutants(alpha, beta, problem.spec.num_genes))
         for alpha, beta in [(1.0, 1.0), (0.5, 2.0)]
     ]
     assert found[0].history == found[1].history
-    assert found[0].chromosome.tolist() != found[1].chromosome.tolist()
+    assert found[0].population.tolist() != found[1].population.tolist()
 
 
 @given(st.lists(st.floats(-9, 9), min_size=1, max_size=20))

@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 from absl import flags
 
+from regal_jax import registry
 from regal_jax.datasets.makespan_graphs import makespan_graph
 from regal_jax.environments.execution.targets import TargetModel
 from regal_jax.environments.placement import checker
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.methods import samplers
-from regal_jax.methods.samplers import SampleBudget
+from regal_jax.options import Budget, Options
 from regal_jax.policies.gflownet.policy import FlowConfig
+from regal_jax.registry import Entry
 from regal_jax.reporting import results
 from regal_jax.search.placements import candidates
 from regal_jax.studies import flags as config_flags
@@ -142,7 +144,7 @@ def test_regimes_are_a_temperature_or_a_range():
 
 
 def test_metrics_are_those_of_the_best_samples_by_a_plain_recomputation():
-    budget = SampleBudget(samples=30, seed=3)
+    budget = Budget(30, 3)
     sampled = samplers.sample_lists(comparison_candidates.proxy(GRAPH, 3), budget)
     trial = Trial(num_devices=3, candidates=5, targets={"slow": SLOW})
     values = comparison_candidates.metrics(GRAPH, sampled, trial)
@@ -183,13 +185,18 @@ def test_a_comparison_has_each_seed_of_what_is_random_and_resumes(tmp_path, monk
         asked.append(budget.seed)
         return samplers.sample_lists(problem, budget)
 
-    monkeypatch.setitem(samplers.SAMPLERS, "list_sampling", counted)
+    take_in_place_of("list_sampling", counted, monkeypatch)
     again = comparison_candidates.compare(graphs, searches, trial, seeds=2, path=path)
     assert asked == [1, 1]  # the first is the warm-up
     timeless = [row for row in again if row["metric"] != "seconds"]
     assert [row for row in timeless if row not in torn] == [
         row for row in rows if row["metric"] != "seconds" and row not in torn
     ]
+
+
+def take_in_place_of(name, sampler, monkeypatch):
+    entry = Entry(name, sampler, {"searches": False})
+    monkeypatch.setitem(registry.entries("sampler"), name, entry)
 
 
 def test_another_measure_has_every_seed_of_rules_too(tmp_path):
@@ -208,7 +215,7 @@ def test_another_measure_has_every_seed_of_rules_too(tmp_path):
 
 def test_the_best_on_each_target_counts():
     problem = comparison_candidates.proxy(GRAPH, 2)
-    best = candidates.best_schedules(problem, samplers.sample_lists(problem, SampleBudget(20)), 5)
+    best = candidates.best_schedules(problem, samplers.sample_lists(problem, Budget(20)), 5)
     found = comparison_candidates.on_targets(GRAPH, best, {"same": TargetModel(), "slow": SLOW})
     assert found["same"] == pytest.approx(GRAPH.duration.sum() / best[0].makespan)
     assert found["slow"] < found["same"]
@@ -221,10 +228,11 @@ def test_searches_have_their_policy_seed_and_temperature(monkeypatch, tmp_path):
     seen = []
 
     def sampler(problem, budget):
-        seen.append((budget.seed, budget.policy, budget.temperature, budget.samples))
-        return samplers.sample_lists(problem, budget._replace(temperature=None))
+        options = budget.options
+        seen.append((budget.seed, options.policy, options.temperature, budget.evaluations))
+        return samplers.sample_lists(problem, budget._replace(options=Options()))
 
-    monkeypatch.setitem(samplers.SAMPLERS, "gflownet", sampler)
+    take_in_place_of("gflownet", sampler, monkeypatch)
     trial = Trial(2, 4, {}, {("gflownet", 0): "a", ("gflownet", 1): None})
     search = Search("flow", "gflownet", samples=6, temperature=0.3)
     path = tmp_path / "results.csv"
@@ -233,7 +241,7 @@ def test_searches_have_their_policy_seed_and_temperature(monkeypatch, tmp_path):
 
 
 def test_a_scatter_has_every_different_sample_on_proxy_and_targets():
-    sampled = samplers.sample_lists(comparison_candidates.proxy(GRAPH, 2), SampleBudget(20))
+    sampled = samplers.sample_lists(comparison_candidates.proxy(GRAPH, 2), Budget(20))
     trial = Trial(2, 1, {"same": TargetModel(), "slow": SLOW})
     rows = comparison_candidates.scatter(GRAPH, {"0.1": sampled}, trial)
     values = {
@@ -247,7 +255,7 @@ def test_a_scatter_has_every_different_sample_on_proxy_and_targets():
 
 
 def test_speedups_are_of_all_samples_in_their_order():
-    sampled = samplers.sample_lists(comparison_candidates.proxy(GRAPH, 2), SampleBudget(20))
+    sampled = samplers.sample_lists(comparison_candidates.proxy(GRAPH, 2), Budget(20))
     found = comparison_candidates.speedups(GRAPH, sampled, 2)
     best = candidates.best_schedules(comparison_candidates.proxy(GRAPH, 2), sampled, 1)[0]
     assert found.shape == (20,)

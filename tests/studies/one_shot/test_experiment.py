@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from absl import flags
 
+from regal_jax import registry
 from regal_jax.datasets.job_shop import uniform_job_shops
 from regal_jax.datasets.task_graphs import Bounds
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import RegalError
-from regal_jax.methods import default_machine_evaluations
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.searches import PlatformRule, Run
 from regal_jax.studies.one_shot import experiment
@@ -41,7 +41,7 @@ def test_rows_have_exact_makespans_and_lower_bounds(tmp_path):
 
 def test_without_a_budget_a_method_has_its_own_and_rows_tell_what_it_spent(tmp_path):
     rows = compare(tmp_path / "r.csv", [Run("random", "random_search", None)])
-    own = default_machine_evaluations("random_search", 6, timed=False)
+    own = registry.find_method("random_search", "rcpsp").evaluations
     assert {row["evaluations"] for row in rows} == {str(own)}
 
 

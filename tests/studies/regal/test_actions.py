@@ -6,8 +6,8 @@ import pytest
 
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
-from regal_jax.methods import learned
-from regal_jax.methods.base import Budget
+from regal_jax.methods import regal
+from regal_jax.options import Budget, Options
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import results
 from regal_jax.reporting.statistics import MeanInterval
@@ -65,15 +65,15 @@ def test_the_actions_are_those_that_regal_takes(tmp_path, monkeypatch):
     graph = random_graph(0, 7)
     params, seen = params_for(graph), []
     save_policy(tmp_path / "p.policy", params, REGAL, about={})
-    take = learned._actions
+    take = regal._steering
     monkeypatch.setattr(
-        learned, "_actions", lambda *arguments: seen.append(take(*arguments)) or seen[-1]
+        regal, "_steering", lambda *arguments: seen.append(take(*arguments)) or seen[-1]
     )
-    budget = Budget(200, seed=5, policy=tmp_path / "p.policy")
-    learned.run_regal(PlacementProblem(graph), budget)
+    budget = Budget(200, seed=5, options=Options(policy=tmp_path / "p.policy"))
+    regal.run_regal(PlacementProblem(graph), budget)
     chosen = regal_actions.chosen_actions(graph, params, REGAL, objective="peak_memory", seed=5)
     assert chosen.shape == (7, 6)
-    assert chosen.tolist() == np.asarray(seen[0])[:7].tolist()
+    assert chosen.tolist() == np.asarray(seen[0].mutants[0])[:7].tolist()
 
 
 def test_usage_by_hand():

@@ -8,7 +8,7 @@ import numpy as np
 
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
-from regal_jax.methods import learned
+from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.policies.gflownet import sampling
 from regal_jax.policies.gflownet.policy import FlowConfig, check_fits, padded_inputs
 from regal_jax.search.placements.candidates import Candidates
@@ -33,7 +33,7 @@ def sample_policy(
       OptionError: for a policy that is not of this system, or not for the graph or the devices; for
         a temperature that isn't a positive number.
     """
-    path = policy or learned.shipped_policy("makespan", system)
+    path = policy or shipped_policy("makespan", system)
     params, config, about = checkpoints.load_policy(path, FlowConfig)
     if about.get("system") != system:
         raise OptionError(f"the policy {path} is one of {about.get('system')}, not of {system}")

@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 
 import regal_jax as rj
+from regal_jax import registry
 from regal_jax.datasets.job_shop import classic_job_shops, uniform_job_shops
 from regal_jax.datasets.machine_graphs import machine_graph
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import GraphError, OptionError
-from regal_jax.methods import MACHINE_METHODS, machines
-from regal_jax.methods.machines import task_of
+from regal_jax.methods import one_shot as one_shot_method
+from regal_jax.methods.one_shot import task_of
 from regal_jax.policies.one_shot import policy as one_shot
 from regal_jax.policies.one_shot.policy import (
     OneShotConfig,
@@ -20,6 +21,7 @@ from regal_jax.policies.one_shot.policy import (
 from regal_jax.training.checkpoints import load_policy, save_policy
 
 GRAPH = machine_graph("layered", 0, 40)
+METHODS = [name for problem, name in registry.entries("method") if problem == "rcpsp"]
 TINY = {"layers": 1, "size": 8, "heads": 1, "head_size": 4, "dimensions": 2}
 
 
@@ -50,7 +52,7 @@ def optimize(method, graph=GRAPH, **options):
     return rj.optimize(graph, objective="makespan", method=method, **options)
 
 
-@pytest.mark.parametrize("method", MACHINE_METHODS)
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_makes_a_valid_schedule(method, policy):
     options = {"policy": policy} if method == "one_shot" else {}
     limit = {"time_limit": 1.0} if method == "cp_sat" else {}
@@ -143,7 +145,7 @@ def test_a_policy_with_windows_holds_in_lookahead_generation(windows, policy, de
 @pytest.mark.parametrize("decoding", ["greedy", "sample"])
 def test_windows_are_those_that_the_policy_samples(windows, decoding):
     params, config, _ = load_policy(windows["mostly"], OneShotConfig)
-    scores = machines.op_scores(params, config, GRAPH)
+    scores = one_shot_method.op_scores(params, config, GRAPH)
     np.testing.assert_allclose(scores.holds, np.full(40, 0.5))
     problem = MachineProblem(GRAPH, generation="lookahead")
     drawn = one_shot.greedy(scores)
@@ -178,10 +180,12 @@ def test_refusals(policy):
             optimize("critical_path", **options)
     with pytest.raises(OptionError, match="one_shot is decoded by greedy, sample, brkga"):
         optimize("one_shot", policy=policy, decoding="beam")
-    with pytest.raises(OptionError, match="'regal' places ops on identical devices"):
+    with pytest.raises(
+        OptionError, match="'regal' places ops on identical devices, but this problem is one"
+    ):
         optimize("regal")
     plain = GRAPH.replace(capacity=None)
-    with pytest.raises(OptionError, match="the graph needs a capacity"):
+    with pytest.raises(OptionError, match="'mopnr' schedules graphs with machine types"):
         optimize("mopnr", plain)
     with pytest.raises(OptionError, match="generation is for graphs with machine types"):
         optimize("critical_path", plain, generation="serial")

@@ -1,0 +1,103 @@
+"""Methods for graphs with machine types: priority rules, justification, CP-SAT, and ``auto``."""
+
+import functools
+import time
+
+import numpy as np
+
+from regal_jax import registry
+from regal_jax.environments.rcpsp.problem import MachineProblem
+from regal_jax.environments.schedule import Schedule
+from regal_jax.methods import one_shot
+from regal_jax.methods.pretrained import policy_file
+from regal_jax.options import Budget, Options, Result, best_of
+from regal_jax.policies.one_shot import policy as one_shot_policy
+from regal_jax.policies.one_shot.policy import OneShotConfig
+from regal_jax.search.base import best_of_chromosomes
+from regal_jax.search.cp_sat import rcpsp
+from regal_jax.search.rcpsp import rules, search
+from regal_jax.training import checkpoints
+
+CP_SAT_SECONDS = 60.0
+"""Time limit of CP-SAT unless one is given; the one-shot paper's is a day."""
+FIRST_PART = 10
+"""Of this, the justification search before it has one part."""
+LEAST_SECONDS = 0.1
+"""What CP-SAT has in any case, to prove what was found."""
+WORKERS = 2
+"""Threads of CP-SAT."""
+SAMPLES_PART = 4
+"""``auto`` spends no more than the budget over this on a policy's samples."""
+MOST_OPS = 3000
+"""The largest graph that ``auto`` shows to a policy."""
+
+_method = functools.partial(registry.method, problems=("rcpsp",))
+
+
+def some_seconds(num_ops: int, options: Options) -> int:
+    """A million ops are scheduled in about a second and core, which is done for some seconds; with
+    a time limit, as many as fit in."""
+    return 10**9 if options.time_limit is not None else max(5000, 5_000_000 // num_ops)
+
+
+@_method("auto", evaluations=some_seconds)
+def run_auto(problem: MachineProblem, budget: Budget) -> Result:
+    """The justification search, from the schedules of a policy's samples, too, where one is shipped
+    for such graphs and they are not too large for its attention between all ops."""
+    budget.check()
+    graph = problem.graph
+    path = policy_file(one_shot.task_of(graph), "one_shot")
+    count = min(one_shot.SAMPLES, budget.evaluations // SAMPLES_PART)
+    if not path.exists() or graph.num_ops > MOST_OPS or count == 0:
+        return run_justification(problem, budget)
+    params, config, _ = checkpoints.load_policy(path, OneShotConfig)
+    drawn_for = MachineProblem(graph, generation=config.generation)
+    scores = one_shot.op_scores(params, config, graph)
+    chromosomes = one_shot.samples(drawn_for, scores, budget.seed, count)
+    begin = best_of_chromosomes(drawn_for, budget, chromosomes)
+    later = run_justification(problem, budget.after(begin), drawn_for.starts(chromosomes))
+    return best_of(begin, later)
+
+
+@_method("justification", evaluations=some_seconds)
+def run_justification(
+    problem: MachineProblem, budget: Budget, warm_start: np.ndarray | None = None
+) -> Result:
+    """Crossover and double justification, from the priority rules' schedules on (ours)."""
+    return search.improve(problem.graph, budget, warm_start=warm_start)
+
+
+@_method("cp_sat", paper="one_shot_priority_sampling, 5")
+def run_cp_sat(problem: MachineProblem, budget: Budget) -> Result:
+    """CP-SAT from the schedule of the justification search, which has a tenth of the time at most;
+    its evaluations are counted."""
+    seconds = min(budget.seconds_left, CP_SAT_SECONDS)
+    begin = run_justification(
+        problem, budget._replace(deadline=time.perf_counter() + seconds / FIRST_PART)
+    )
+    left = max(min(budget.seconds_left, CP_SAT_SECONDS), LEAST_SECONDS)
+    solution = rcpsp.solve(
+        problem.graph, seconds=left, start=begin.schedule.start, seed=budget.seed, workers=WORKERS
+    )
+    point = (begin.evaluations, solution.makespan)
+    budget.on_progress(*point)
+    schedule = problem.scheduled(solution.start)
+    return Result(schedule, begin.evaluations, (*begin.history, point), solution.bound)
+
+
+def run_rule(problem: MachineProblem, budget: Budget, *, name: str) -> Result:
+    """The schedule of one priority rule."""
+    priorities = rules.genes(rules.RULES[name](problem.graph))
+    chromosomes = one_shot_policy.chromosomes(problem, priorities[None])
+    return best_of_chromosomes(problem, budget, chromosomes)
+
+
+for _name in rules.RULES:
+    _method(_name, paper="one_shot_priority_sampling, 5")(functools.partial(run_rule, name=_name))
+
+
+def best_rule_schedule(problem: MachineProblem) -> Schedule:
+    """What to hold a search against: the shortest schedule of the priority rules."""
+    name = rules.shortest(problem)[0]
+    best = run_rule(problem, Budget(evaluations=1), name=name)
+    return best.schedule.replace(method=name, evaluations=1)

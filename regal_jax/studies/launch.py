@@ -1,6 +1,5 @@
 """How a launcher script starts: quiet, with compiled programs cached, errors in one line."""
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,14 +7,7 @@ from absl import app, flags, logging
 
 from regal_jax import compilation_cache
 from regal_jax.errors import RegalError
-from regal_jax.studies.flags import option
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Output:
-    """Where a launcher writes."""
-
-    output_dir: str = option("results", "Where results go.")
+from regal_jax.studies.settings import Output
 
 
 def run(main: Callable, values: flags.FlagValues) -> None:

@@ -13,8 +13,8 @@ from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.flags import group, option
-from regal_jax.studies.launch import Output
 from regal_jax.studies.regal import tables
+from regal_jax.studies.settings import GivenPolicy, Output
 from regal_jax.training.regal import TrainingConfig
 from regal_jax.training.regal_pipeline import train_regal
 
@@ -71,10 +71,9 @@ class Training(Dataset):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy(Training):
+class Policy(GivenPolicy, Training):
     """Where the policy comes from."""
 
-    policy: str | None = option(None, "Policy file to load, or 'shipped'; else one is trained.")
     initial_policy: str | None = option(None, "Policy file to train on from.")
     imitation_steps: int = option(0, "Steps of imitation before REINFORCE.")
 

@@ -15,8 +15,8 @@ from regal_jax.errors import MissingDependencyError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting import results, statistics
 from regal_jax.studies.flags import option
-from regal_jax.studies.launch import Output
 from regal_jax.studies.regal.experiment import XlaGraphs
+from regal_jax.studies.settings import Output
 
 EXTRA_COLUMNS = ("setting", "ops")
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from regal_jax.errors import OptionError
 from regal_jax.reporting import results, tables
 from regal_jax.studies.flags import check_names, option
-from regal_jax.studies.launch import Output
 from regal_jax.studies.regal import pipelines
 from regal_jax.studies.regal.pipelines import PUBLISHED, Published
+from regal_jax.studies.settings import Output
 
 COLUMNS = ("schedule", "makespan", "peak", "cap", "verdict")
 

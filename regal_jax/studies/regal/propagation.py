@@ -6,11 +6,11 @@ from pathlib import Path
 
 from regal_jax.reporting import figures, progress
 from regal_jax.studies.flags import option
-from regal_jax.studies.launch import Output
 from regal_jax.studies.one_shot import ablation_plots, ablation_tables
 from regal_jax.studies.regal import training_sweep
 from regal_jax.studies.regal.experiment import Training
 from regal_jax.studies.regal.training_sweep import TrainingRun
+from regal_jax.studies.settings import Output
 
 
 @dataclass(frozen=True, kw_only=True)

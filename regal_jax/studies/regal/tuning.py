@@ -21,8 +21,8 @@ from regal_jax.reporting import results, statistics, tables
 from regal_jax.search.evolution import tuning_grid
 from regal_jax.search.evolution.tuning_grid import DEFAULT, Setting
 from regal_jax.studies.flags import option
-from regal_jax.studies.launch import Output
 from regal_jax.studies.regal.experiment import Dataset
+from regal_jax.studies.settings import Output
 
 METRIC = "cost"
 EXTRA_COLUMNS = ("objective", "evaluations")

@@ -1,0 +1,19 @@
+"""Settings that the launchers of several systems have."""
+
+from dataclasses import dataclass
+
+from regal_jax.studies.flags import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Where a launcher writes."""
+
+    output_dir: str = option("results", "Where results go.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenPolicy:
+    """Which policy is tested, where there is one."""
+
+    policy: str | None = option(None, "Policy file to load, or 'shipped'; else one is trained.")

@@ -11,11 +11,11 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.search.rcpsp.rules import RULES
 from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.flags import option
-from regal_jax.studies.one_shot import comparison, tables, training
+from regal_jax.studies.one_shot import comparison, tables
 from regal_jax.studies.one_shot.runs import baseline, learned
 from regal_jax.studies.one_shot.settings import LEARNED, Comparison
 from regal_jax.studies.one_shot.tables import MachineLine
-from regal_jax.studies.settings import GivenPolicy, Output
+from regal_jax.studies.settings import GivenPolicy, Output, policy_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ def runs(settings: Settings) -> list[Run]:
     ]
     found += [baseline(method, settings) for method in settings.others]
     if settings.policy is not None:
-        found += learned(LEARNED, training.given_policy(settings), settings)
+        found += learned(LEARNED, policy_file(settings.policy), settings)
     return found
 
 

@@ -10,7 +10,7 @@ from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.reporting import figures, progress, training_plot
 from regal_jax.studies.one_shot.corpora import GraphCorpus
 from regal_jax.studies.one_shot.settings import LEARNED, Settings, Training
-from regal_jax.studies.settings import GivenPolicy
+from regal_jax.studies.settings import policy_file
 from regal_jax.training import checkpoints
 from regal_jax.training.one_shot import OneShotTraining
 from regal_jax.training.one_shot_loop import train_one_shot
@@ -27,17 +27,12 @@ def policies(found: Mapping[str, GraphCorpus], folder: Path, settings: Settings)
     if LEARNED not in settings.methods:
         return {}
     if settings.policy is not None:
-        return dict.fromkeys(found, given_policy(settings))
+        return dict.fromkeys(found, policy_file(settings.policy))
     trained = {corpus.name: corpus for corpus in found.values()}
     files = {
         name: train(corpus, folder / _slug(name), settings) for name, corpus in trained.items()
     }
     return {setting: files[corpus.name] for setting, corpus in found.items()}
-
-
-def given_policy(settings: GivenPolicy) -> Path | None:
-    """The file of --policy; None is the shipped one for the graph at hand."""
-    return None if settings.policy in (None, "shipped") else Path(settings.policy)
 
 
 def train(

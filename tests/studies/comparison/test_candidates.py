@@ -1,0 +1,136 @@
+"""What comparisons of candidates measure, with which seeds, and that they resume."""
+
+import numpy as np
+import pytest
+
+from regal_jax.datasets.makespan_graphs import makespan_graph
+from regal_jax.environments.execution.targets import TargetModel
+from regal_jax.environments.placement import checker
+from regal_jax.environments.platform import Platform
+from regal_jax.methods import samplers
+from regal_jax.methods.samplers import SampleBudget
+from regal_jax.reporting import results
+from regal_jax.search.placements import candidates
+from regal_jax.studies.comparison import candidates as comparison_candidates
+from regal_jax.studies.comparison.candidates import Search, Trial
+
+GRAPH = makespan_graph("erdos_renyi", 5, 14)
+SLOW = TargetModel(name="slow", latency_share=2.0)
+LISTS = Search("lists", "list_sampling", samples=30)
+
+
+def by_metric(rows, method):
+    return {row["metric"]: row["value"] for row in rows if row["method"] == method}
+
+
+def test_metrics_are_those_of_the_best_samples_by_a_plain_recomputation():
+    budget = SampleBudget(samples=30, seed=3)
+    sampled = samplers.sample_lists(comparison_candidates.proxy(GRAPH, 3), budget)
+    trial = Trial(num_devices=3, candidates=5, targets={"slow": SLOW})
+    values = comparison_candidates.metrics(GRAPH, sampled, trial)
+    schedules = candidates.best_schedules(comparison_candidates.proxy(GRAPH, 3), sampled, 5)
+    work, platform = GRAPH.duration.sum(), Platform(3, latency=2 * GRAPH.duration.mean())
+    proxy = [work / checker.evaluate(GRAPH, s, Platform(3)).makespan for s in schedules]
+    real = [work / checker.evaluate(GRAPH, s, platform).makespan for s in schedules]
+    assert values["proxy_1"] == pytest.approx(max(proxy))
+    assert values["proxy_100"] == pytest.approx(np.mean(proxy))
+    assert values["slow"] == pytest.approx(max(real))
+    assert values["candidates"] == 5
+    assert 0 < values["ged"] <= 100
+    assert values["d_sen"] >= values["d_inv"] >= 0
+
+
+def test_a_comparison_has_each_seed_of_what_is_random_and_resumes(tmp_path, monkeypatch):
+    path, trial = tmp_path / "results.csv", Trial(2, 4, {"slow": SLOW})
+    searches, graphs = [Search("rule", "critical_path"), LISTS], {"random": [GRAPH]}
+    rows = comparison_candidates.compare(graphs, searches, trial, seeds=2, path=path)
+    assert {(row["method"], row["seed"]) for row in rows} == {
+        ("rule", 0),
+        ("lists", 0),
+        ("lists", 1),
+    }
+    assert by_metric(rows, "lists")["slow"] > 0
+    assert by_metric(rows, "rule")["ged"] == 0
+    assert all(row["seconds"] > 0 for row in [by_metric(rows, "rule"), by_metric(rows, "lists")])
+    assert results.read_results(path) == rows
+
+    kept = [row for row in rows if (row["method"], row["seed"]) != ("lists", 1)]
+    torn = [
+        row for row in rows if (row["method"], row["seed"], row["metric"]) == ("lists", 1, "ged")
+    ]
+    results.write_results(path, kept + torn, comparison_candidates.COLUMNS)
+    asked = []
+
+    def counted(problem, budget):
+        asked.append(budget.seed)
+        return samplers.sample_lists(problem, budget)
+
+    monkeypatch.setitem(samplers.SAMPLERS, "list_sampling", counted)
+    again = comparison_candidates.compare(graphs, searches, trial, seeds=2, path=path)
+    assert asked == [1, 1]  # the first is the warm-up
+    timeless = [row for row in again if row["metric"] != "seconds"]
+    assert [row for row in timeless if row not in torn] == [
+        row for row in rows if row["metric"] != "seconds" and row not in torn
+    ]
+
+
+def test_another_measure_has_every_seed_of_rules_too(tmp_path):
+    path, searches = tmp_path / "results.csv", [Search("rule", "critical_path"), LISTS]
+
+    def measure(graph, sampled, seed):
+        return {"samples": len(sampled.sequence) + 100 * seed}
+
+    graphs, trial = {"random": [GRAPH]}, Trial(2, 4)
+    rows = comparison_candidates.compare(
+        graphs, searches, trial, seeds=2, path=path, measure=measure
+    )
+    found = {(r["method"], r["seed"]): r["value"] for r in rows if r["metric"] != "seconds"}
+    assert found == {("rule", 0): 1, ("rule", 1): 101, ("lists", 0): 30, ("lists", 1): 130}
+
+
+def test_the_best_on_each_target_counts():
+    problem = comparison_candidates.proxy(GRAPH, 2)
+    best = candidates.best_schedules(problem, samplers.sample_lists(problem, SampleBudget(20)), 5)
+    found = comparison_candidates.on_targets(GRAPH, best, {"same": TargetModel(), "slow": SLOW})
+    assert found["same"] == pytest.approx(GRAPH.duration.sum() / best[0].makespan)
+    assert found["slow"] < found["same"]
+    slow = Platform(2, latency=2 * GRAPH.duration.mean())
+    every = [checker.evaluate(GRAPH, schedule, slow).makespan for schedule in best]
+    assert found["slow"] == pytest.approx(GRAPH.duration.sum() / min(every))
+
+
+def test_searches_have_their_policy_seed_and_temperature(monkeypatch, tmp_path):
+    seen = []
+
+    def sampler(problem, budget):
+        seen.append((budget.seed, budget.policy, budget.temperature, budget.samples))
+        return samplers.sample_lists(problem, budget._replace(temperature=None))
+
+    monkeypatch.setitem(samplers.SAMPLERS, "gflownet", sampler)
+    trial = Trial(2, 4, {}, {("gflownet", 0): "a", ("gflownet", 1): None})
+    search = Search("flow", "gflownet", samples=6, temperature=0.3)
+    path = tmp_path / "results.csv"
+    comparison_candidates.compare({"s": [GRAPH]}, [search], trial, seeds=2, path=path)
+    assert seen == [(0, "a", 0.3, 6), (0, "a", 0.3, 6), (1, None, 0.3, 6)]
+
+
+def test_a_scatter_has_every_different_sample_on_proxy_and_targets():
+    sampled = samplers.sample_lists(comparison_candidates.proxy(GRAPH, 2), SampleBudget(20))
+    trial = Trial(2, 1, {"same": TargetModel(), "slow": SLOW})
+    rows = comparison_candidates.scatter(GRAPH, {"0.1": sampled}, trial)
+    values = {
+        metric: [row["value"] for row in rows if row["metric"] == metric]
+        for metric in ("proxy", "same", "slow")
+    }
+    different = len(np.unique(candidates.chains(sampled), axis=0))
+    assert {len(some) for some in values.values()} == {different}
+    assert values["same"] == pytest.approx(values["proxy"])
+    assert all(np.array(values["slow"]) <= np.array(values["proxy"]) + 1e-9)
+
+
+def test_speedups_are_of_all_samples_in_their_order():
+    sampled = samplers.sample_lists(comparison_candidates.proxy(GRAPH, 2), SampleBudget(20))
+    found = comparison_candidates.speedups(GRAPH, sampled, 2)
+    best = candidates.best_schedules(comparison_candidates.proxy(GRAPH, 2), sampled, 1)[0]
+    assert found.shape == (20,)
+    assert found.max() == pytest.approx(GRAPH.duration.sum() / best.makespan)

@@ -46,13 +46,12 @@ def main(_) -> None:
     for method in ("brkga", "auto"):
         with progress.search_progress(method, budget) as update:
             schedules[method] = rj.optimize(graph, method=method, on_progress=update, **options)
-    best = schedules["auto"]
     print(tables.comparison(schedules))
     rj.save_graph(graph, output / "graph.json")
-    rj.save_schedule(best, output / "schedule.json")
-    traces.save_trace(graph, best, output / "trace.json", rj.Platform(devices))
-    drawn = {simple.method: simple, "auto": best}
-    figures.drawn(plots.plot_memory, graph, drawn, output / "memory.png")
+    rj.save_schedule(schedules["auto"], output / "schedule.json")
+    traces.save_trace(graph, schedules["auto"], output / "trace.json", rj.Platform(devices))
+    pair = {simple.method: simple, "auto": schedules["auto"]}
+    figures.drawn(plots.plot_memory, graph, pair, output / "memory.png")
     print(f"wrote {', '.join(sorted(str(path) for path in output.iterdir()))}")
 
 

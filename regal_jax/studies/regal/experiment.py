@@ -6,6 +6,7 @@ from pathlib import Path
 
 from regal_jax.datasets import corpora
 from regal_jax.environments.schedule import Objective
+from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import progress
@@ -173,6 +174,8 @@ def compare(
 
 def table_1(settings: Settings, objective: Objective, folder: Path) -> str:
     """Table 1 for an objective: the policy against the methods; figure 4 in ``folder``."""
+    if "brkga" not in settings.methods:
+        raise OptionError("methods: improvements are over brkga; name it, too")
     found = policy(settings, objective, folder)
     runs = tables.regal_runs(settings.methods, settings.test_evaluations)
     policies = dict.fromkeys(("regal", "idrs"), found)

@@ -26,11 +26,11 @@ from regal_jax.studies import flags as config_flags
 
 _NODES = flags.DEFINE_list("nodes", ["500", "1000", "2000", "5000"], "Sizes.")
 _WIDTH = flags.DEFINE_integer("dp_width", 1000, "K of approximate DP; 0 leaves it out.")
-config_flags.define(OrderingConfig)
+config_flags.define(OrderingConfig(), flags.FLAGS)
 
 
 def main(_) -> None:
-    config = config_flags.read(OrderingConfig, flags.FLAGS)
+    config = config_flags.read(OrderingConfig(), flags.FLAGS)
     small = layered_graph(0, 20)
     params = ordering_policy(config).init(jax.random.key(0), ordering_inputs(small, config))
     lines, before = [], None

@@ -6,44 +6,47 @@ Resumable: what is in ``--output`` is not made again; what failed is in its ``fa
 """
 
 import collections
+import dataclasses
+from dataclasses import dataclass
 
-from absl import flags
+from absl.flags import FLAGS
 from rich.console import Console
 
 from regal_jax.datasets.zoo import build
 from regal_jax.datasets.zoo.recipes.recipe import MODES
-from regal_jax.studies import launch
+from regal_jax.studies import flags, launch
 
-_OUTPUT = flags.DEFINE_string("output", "results/model_zoo", "folder to fill")
-_SOURCES = flags.DEFINE_list("sources", list(build.SOURCES), "kinds of packages")
-_MODES = flags.DEFINE_list("modes", list(MODES), "what to trace of each model")
-_MODELS = flags.DEFINE_string("models", "", "regular expression of model names; all if empty")
-_SECONDS = flags.DEFINE_float("seconds_per_model", 120.0, "time limit of one model, all modes")
-_WORKERS = flags.DEFINE_integer("workers", 2, "processes", lower_bound=1)
-_MAX_OPS = flags.DEFINE_integer("max_ops", 20_000, "larger graphs are left out")
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is traced, where to, and how long."""
+
+    output: str = flags.option("results/model_zoo", "folder to fill")
+    sources: tuple[str, ...] = flags.option(tuple(build.SOURCES), "kinds of packages")
+    modes: tuple[str, ...] = flags.option(tuple(MODES), "what to trace of each model")
+    models: str = flags.option("", "regular expression of model names; all if empty")
+    seconds_per_model: float = flags.option(120.0, "time limit of one model, all modes")
+    workers: int = flags.option(2, "processes", least=1)
+    max_ops: int = flags.option(20_000, "larger graphs are left out")
+
+
+DEFAULTS = Settings()
+flags.define(DEFAULTS, FLAGS)
 
 
 def main(_) -> None:
+    settings, console = flags.read(DEFAULTS, FLAGS), Console()
     counts: collections.Counter[str] = collections.Counter()
-    console = Console()
 
     def show(outcome: build.Outcome, done: int, total: int) -> None:
         counts["failed" if outcome.reason else "made"] += 1
         text = outcome.reason or f"{outcome.seconds:.1f} s"
         console.print(f"{done}/{total} {outcome.name}:{outcome.mode}: {text}", soft_wrap=True)
 
-    build.build(
-        _OUTPUT.value,
-        _SOURCES.value,
-        modes=_MODES.value,
-        seconds_per_model=_SECONDS.value,
-        workers=_WORKERS.value,
-        max_ops=_MAX_OPS.value,
-        models=_MODELS.value,
-        on_outcome=show,
-    )
-    console.print(f"{counts['made']} graphs made, {counts['failed']} failed, in {_OUTPUT.value}")
+    options = dataclasses.asdict(settings)
+    build.build(options.pop("output"), options.pop("sources"), **options, on_outcome=show)
+    console.print(f"{counts['made']} graphs made, {counts['failed']} failed, in {settings.output}")
 
 
 if __name__ == "__main__":
-    launch.run(main)
+    launch.run(main, FLAGS)

@@ -8,47 +8,49 @@ training graphs, and tested on whole graphs of architectures that training hasn'
 a CSV; an interrupted run resumes, in its training, too.
 """
 
-from absl import flags
+from dataclasses import dataclass
+
+from absl.flags import FLAGS
 
 from regal_jax.datasets import corpora, flow_corpora
-from regal_jax.studies import launch
-from regal_jax.studies.gflownet import experiment as gflownet_experiment
-from regal_jax.studies.gflownet import tables
-from regal_jax.studies.gflownet.experiment import Corpus
-from regal_jax.studies.regal import experiment as regal_experiment
+from regal_jax.studies import flags, launch
+from regal_jax.studies.corpus import Corpus
+from regal_jax.studies.gflownet import comparison, report, tables, training
+from regal_jax.studies.gflownet.settings import Comparison
 
-FLAGS = flags.FLAGS
 MOST_OPS = 128
-"""Of validation graphs: the most that a test graph has."""
+"""Of validation graphs: the most that a test graph has. They are of families that neither training
+nor testing has."""
 
-flags.DEFINE_boolean("train_pool", False, "Train on all graphs of the zoo that are fit for it.")
-flags.DEFINE_integer("validation_graphs", 8, "Graphs to look at during training.")
-flags.DEFINE_integer("test_graphs", 16, "Most test graphs, evenly over sizes.")
-regal_experiment.define_output("results/gflownet_real")
-gflownet_experiment.define_comparison()
-gflownet_experiment.define_policies(retrain=False)
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Comparison):
+    """Which real graphs."""
+
+    train_pool: bool = flags.option(False, "Train on all graphs of the zoo that are fit for it.")
+    validation_graphs: int = flags.option(8, "Graphs to look at during training.")
+    test_graphs: int = flags.option(16, "Most test graphs, evenly over sizes.")
+
+
+DEFAULTS = Settings(output_dir="results/gflownet_real")
+flags.define(DEFAULTS, FLAGS)
 
 
 def main(_) -> None:
-    output = regal_experiment.output_dir()
-    test = corpora.evenly_by_size(flow_corpora.real_graphs("test"), FLAGS.test_graphs)
-    policies = gflownet_experiment.policies(corpus(), output)
-    rows = gflownet_experiment.compare({"real graphs": test}, policies, output)
-    rows = gflownet_experiment.chosen(rows, ["real graphs"])
-    paper = tables.PAPER_TABLE_3
-    gflownet_experiment.report(rows, "real graphs", tables.over_graphs, paper)
-    gflownet_experiment.draw_training(output)
-
-
-def corpus() -> Corpus:
-    """What policies are trained on; validation graphs are of families that neither training nor
-    testing has."""
+    settings = flags.read(DEFAULTS, FLAGS)
+    output = launch.folder(settings, FLAGS)
+    test = corpora.evenly_by_size(flow_corpora.real_graphs("test"), settings.test_graphs)
     valid = flow_corpora.training_pool("valid", max_ops=MOST_OPS)
-    valid = corpora.evenly_by_size(valid, FLAGS.validation_graphs)
-    if FLAGS.train_pool:
-        return Corpus("the model zoo", flow_corpora.training_pool(), valid)
-    return Corpus("eight real graphs", flow_corpora.real_graphs("train"), valid)
+    valid = corpora.evenly_by_size(valid, settings.validation_graphs)
+    if settings.train_pool:
+        corpus = Corpus("the model zoo", flow_corpora.training_pool(), valid)
+    else:
+        corpus = Corpus("eight real graphs", flow_corpora.real_graphs("train"), valid)
+    policies = training.policies(corpus, output, settings)
+    rows = comparison.compare({"real graphs": test}, policies, output, settings)
+    report.report(rows, "real graphs", tables.over_graphs, settings, tables.PAPER_TABLE_3)
+    report.draw_training(output)
 
 
 if __name__ == "__main__":
-    launch.run(main)
+    launch.run(main, FLAGS)

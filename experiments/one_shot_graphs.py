@@ -9,54 +9,40 @@ of it lacks its tables of results. Results are rows of a CSV; an interrupted run
 training, too.
 """
 
-from absl import flags
+from dataclasses import dataclass
 
-from regal_jax.datasets.machine_graphs import FAMILIES, zoo_machine_graph
-from regal_jax.studies import launch
-from regal_jax.studies.one_shot import experiment as one_shot_experiment
-from regal_jax.studies.one_shot.experiment import Corpus
-from regal_jax.studies.regal import experiment as regal_experiment
-from regal_jax.studies.topoformer import experiment as topoformer_experiment
+from absl.flags import FLAGS
 
-FLAGS = flags.FLAGS
+from regal_jax.datasets.machine_graphs import FAMILIES
+from regal_jax.studies import flags, launch
+from regal_jax.studies.one_shot import comparison, corpora
+from regal_jax.studies.one_shot.settings import Settings
+from regal_jax.studies.topoformer.settings import RealGraphs
 
-flags.DEFINE_boolean("real", True, "Also real graphs, with a policy of their own.")
-regal_experiment.define_output("results/one_shot_graphs")
-one_shot_experiment.define_settings([f"{family} {n}" for n in (1000, 500) for family in FAMILIES])
-topoformer_experiment.define_real()
-one_shot_experiment.define_comparison()
-one_shot_experiment.define_policy()
-one_shot_experiment.define_training()
+
+@dataclass(frozen=True, kw_only=True)
+class GraphSettings(RealGraphs, Settings):
+    """Policies for random graphs, and one for real ones."""
+
+    real: bool = flags.option(True, "Also real graphs, with a policy of their own.")
+
+
+DEFAULTS = GraphSettings(
+    output_dir="results/one_shot_graphs",
+    settings=tuple(f"{family} {n}" for n in (1000, 500) for family in FAMILIES),
+)
+flags.define(DEFAULTS, FLAGS)
 
 
 def main(_) -> None:
-    output = regal_experiment.output_dir()
-    graphs = one_shot_experiment.test_graphs(FLAGS.settings)
-    corpora = one_shot_experiment.corpora(FLAGS.settings) if FLAGS.settings else {}
-    if FLAGS.real:
-        real, corpus = real_graphs()
-        graphs, corpora = graphs | real, corpora | dict.fromkeys(real, corpus)
-    policies = one_shot_experiment.policies(corpora, output)
-    runs = {setting: one_shot_experiment.runs(policies.get(setting)) for setting in graphs}
-    rows = one_shot_experiment.compare(graphs, runs, output)
-    lines = one_shot_experiment.report(rows, graphs, runs, speedup=True)
-    one_shot_experiment.draw(lines, graphs, runs, output)
-
-
-def real_graphs() -> tuple[dict, Corpus]:
-    """Test graphs by stratum, and what a policy for real graphs is trained on."""
-    found = topoformer_experiment.real_graphs()
-    chosen = [
-        topoformer_experiment.between(found[split], 2, FLAGS.train_ops + 1, most)
-        for split, most in (("train", FLAGS.train_graphs), ("valid", FLAGS.validation_graphs))
-    ]
-    training, validation = ([zoo_machine_graph(graph) for graph in some] for some in chosen)
-    tests = topoformer_experiment.real_tests(found["test"])
-    return (
-        {f"real {s}": [zoo_machine_graph(graph) for graph in some] for s, some in tests.items()},
-        Corpus("real", training, validation),
-    )
+    settings = flags.read(DEFAULTS, FLAGS)
+    output, graphs = launch.folder(settings, FLAGS), corpora.test_graphs(settings)
+    corpus = corpora.corpora(settings)
+    if settings.real:
+        real, its_corpus = corpora.real_graphs(settings, settings.validation_graphs)
+        graphs, corpus = graphs | real, corpus | dict.fromkeys(real, its_corpus)
+    comparison.run(graphs, corpus, output, settings, speedup=True)
 
 
 if __name__ == "__main__":
-    launch.run(main)
+    launch.run(main, FLAGS)

@@ -10,48 +10,48 @@ its numbers stand beside ours. Results are rows of a CSV; an interrupted run res
 training, too.
 """
 
-from absl import flags
+from dataclasses import dataclass
+
+from absl.flags import FLAGS
 
 from regal_jax.datasets import job_shop
 from regal_jax.datasets.task_graphs import Bounds
-from regal_jax.studies import launch
-from regal_jax.studies.one_shot import experiment as one_shot_experiment
-from regal_jax.studies.regal import experiment as regal_experiment
+from regal_jax.studies import flags, launch
+from regal_jax.studies.one_shot import comparison, corpora
+from regal_jax.studies.one_shot.settings import Settings
 
-FLAGS = flags.FLAGS
 SIZES = ("25x10", "25x20", "25x30", "50x10", "50x20", "50x30")
+FAMILIES = ("ft", "la", "abz", "orb", "yn", "swv", "ta", "dmu")
 
-flags.DEFINE_boolean("classic", False, "Test on the literature's job shops.")
-flags.DEFINE_list("families", ["ft", "la", "abz", "orb", "yn", "swv", "ta", "dmu"], "Of them.")
-regal_experiment.define_output("results/one_shot_jssp")
-one_shot_experiment.define_settings([f"job_shop {size}" for size in SIZES])
-one_shot_experiment.define_sizes()
-one_shot_experiment.define_comparison()
-one_shot_experiment.define_policy()
-one_shot_experiment.define_training()
+
+@dataclass(frozen=True, kw_only=True)
+class JobShops(Settings):
+    """Policies for job shops."""
+
+    classic: bool = flags.option(False, "Test on the literature's job shops.")
+    families: tuple[str, ...] = flags.option(FAMILIES, "Of them.", least=1)
+
+
+DEFAULTS = JobShops(
+    output_dir="results/one_shot_jssp", settings=tuple(f"job_shop {size}" for size in SIZES)
+)
+flags.define(DEFAULTS, FLAGS)
 
 
 def main(_) -> None:
-    output, bounds, best_known = regal_experiment.output_dir(), {}, None
-    if FLAGS.classic:
-        known = job_shop.classic_bounds()
-        bounds = {name: Bounds(b["lower_bound"], b["upper_bound"]) for name, b in known.items()}
-        best_known = {name: bound.upper for name, bound in bounds.items()}
-        graphs = {
-            f"classic {family}": job_shop.classic_job_shops(family)[: FLAGS.test_graphs]
-            for family in FLAGS.families
-        }
-        fresh = one_shot_experiment.fresh_corpus(FLAGS.train_settings or FLAGS.settings)
-        corpora = dict.fromkeys(graphs, fresh)
-    else:
-        graphs = one_shot_experiment.test_graphs(FLAGS.settings)
-        corpora = one_shot_experiment.corpora(FLAGS.settings)
-    policies = one_shot_experiment.policies(corpora, output)
-    runs = {setting: one_shot_experiment.runs(policies.get(setting)) for setting in graphs}
-    rows = one_shot_experiment.compare(graphs, runs, output, bounds)
-    lines = one_shot_experiment.report(rows, graphs, runs, best_known=best_known)
-    one_shot_experiment.draw(lines, graphs, runs, output, best_known=best_known)
+    settings = flags.read(DEFAULTS, FLAGS)
+    output = launch.folder(settings, FLAGS)
+    if not settings.classic:
+        graphs = corpora.test_graphs(settings)
+        comparison.run(graphs, corpora.corpora(settings), output, settings)
+        return
+    known = job_shop.classic_bounds()
+    bounds = {name: Bounds(b["lower_bound"], b["upper_bound"]) for name, b in known.items()}
+    best_known = {name: bound.upper for name, bound in bounds.items()}
+    graphs = corpora.classic_job_shops(settings.families, settings.test_graphs)
+    corpus = dict.fromkeys(graphs, corpora.fresh_corpus(settings))
+    comparison.run(graphs, corpus, output, settings, bounds=bounds, best_known=best_known)
 
 
 if __name__ == "__main__":
-    launch.run(main)
+    launch.run(main, FLAGS)

@@ -8,41 +8,41 @@ ours, which begins with the priority rules and justifies every schedule. Results
 an interrupted run resumes, in its training, too.
 """
 
-from absl import flags
+from dataclasses import dataclass
 
-from regal_jax.studies import launch
-from regal_jax.studies.one_shot import experiment as one_shot_experiment
-from regal_jax.studies.one_shot.experiment import LEARNED
-from regal_jax.studies.regal import experiment as regal_experiment
+from absl.flags import FLAGS
 
-FLAGS = flags.FLAGS
+from regal_jax.studies import flags, launch
+from regal_jax.studies.one_shot import comparison, corpora, training
+from regal_jax.studies.one_shot.runs import genetic_runs, runs
+from regal_jax.studies.one_shot.settings import LEARNED, Genetic, Settings
 
-regal_experiment.define_output("results/one_shot_search")
-one_shot_experiment.define_settings(["job_shop 25x10"])
-one_shot_experiment.define_sizes()
-one_shot_experiment.define_comparison(methods=[LEARNED, "critical_path"])
-one_shot_experiment.define_genetic()
-one_shot_experiment.define_policy()
-one_shot_experiment.define_training()
+
+@dataclass(frozen=True, kw_only=True)
+class GeneticSettings(Settings, Genetic):
+    """Policies against genetic searches."""
+
+
+DEFAULTS = GeneticSettings(
+    output_dir="results/one_shot_search",
+    settings=("job_shop 25x10",),
+    methods=(LEARNED, "critical_path"),
+)
+flags.define(DEFAULTS, FLAGS)
 
 
 def main(_) -> None:
-    output = regal_experiment.output_dir()
-    graphs = one_shot_experiment.test_graphs(FLAGS.settings)
-    policies = one_shot_experiment.policies(one_shot_experiment.corpora(FLAGS.settings), output)
-    runs = {}
-    for setting in graphs:
-        runs[setting] = one_shot_experiment.runs(policies.get(setting))
-        if setting in policies:
-            begun = {"policy": policies[setting], "decoding": "brkga"}
-            runs[setting].append(one_shot_experiment.genetic(f"{LEARNED} brkga", LEARNED, begun))
-        runs[setting] += [
-            one_shot_experiment.genetic(method, method, {}) for method in ("brkga", "justification")
-        ]
-    rows = one_shot_experiment.compare(graphs, runs, output)
-    lines = one_shot_experiment.report(rows, graphs, runs)
-    one_shot_experiment.draw(lines, graphs, runs, output)
+    settings = flags.read(DEFAULTS, FLAGS)
+    output, graphs = launch.folder(settings, FLAGS), corpora.test_graphs(settings)
+    policies = training.policies(corpora.corpora(settings), output, settings)
+    by_setting = {
+        setting: runs(policies.get(setting), settings) + genetic_runs(policies, setting, settings)
+        for setting in graphs
+    }
+    rows = comparison.compare(graphs, by_setting, output, settings.seeds)
+    lines = comparison.report(rows, graphs, by_setting)
+    comparison.draw(lines, graphs, by_setting, output)
 
 
 if __name__ == "__main__":
-    launch.run(main)
+    launch.run(main, FLAGS)

@@ -6,82 +6,35 @@ Measuring (bounds, simple orders, a search on one and two devices) takes a secon
 What the card in ``--output`` has already isn't measured again.
 """
 
-from collections.abc import Iterator, Sequence
-from concurrent import futures
-from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
-from absl import flags
+from absl.flags import FLAGS
 from rich.console import Console
 
-from regal_jax import compilation_cache
 from regal_jax.datasets.zoo import load, pack
-from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.studies import launch
-from regal_jax.studies.zoo import card, headroom
+from regal_jax.studies import flags, launch
+from regal_jax.studies.zoo import packing
+from regal_jax.studies.zoo.packing import Settings
 
-_FOLDER = flags.DEFINE_string("folder", "results/model_zoo", "what build_model_zoo.py filled")
-_OUTPUT = flags.DEFINE_string("output", "results/model_zoo_packed", "for the shards and the card")
-_EVALUATIONS = flags.DEFINE_integer("evaluations", 2000, "of a search, at most", lower_bound=1)
-_WORK = flags.DEFINE_integer("work", 2_000_000, "evaluations times ops of a search, at most")
-_MAX_OPS = flags.DEFINE_integer("max_ops", 6000, "larger graphs are not searched")
-_WORKERS = flags.DEFINE_integer("workers", 2, "processes", lower_bound=1)
-
-_SAVE_EVERY = 20
+DEFAULTS = Settings()
+flags.define(DEFAULTS, FLAGS)
 
 
 def main(_) -> None:
-    console, output = Console(), Path(_OUTPUT.value)
+    settings, console = flags.read(DEFAULTS, FLAGS), Console()
+    output = Path(settings.output)
     output.mkdir(parents=True, exist_ok=True)
-    graphs = pack.distinct(load.model_zoo(folder=_FOLDER.value))
+    graphs = pack.distinct(load.model_zoo(folder=settings.folder))
     for path in pack.save(graphs, output):
         console.print(f"wrote {path}: {path.stat().st_size / 2**20:.1f} MiB")
+
+    def show(name: str, done: int, total: int) -> None:
+        console.print(f"{done}/{total} {name}", soft_wrap=True)
+
     path = output / "model_zoo.csv"
-    known = _columns_of(path)
-    rows = {
-        graph.fingerprint[:16]: headroom.structure(graph, split)
-        | known.get(graph.fingerprint[:16], {})
-        for graph, split in zip(graphs, load.splits(graphs), strict=True)
-    }
-    missing = [graph for graph in graphs if graph.fingerprint[:16] not in known]
-    done = {key: row for key, row in rows.items() if key in known}
-    for number, (graph, columns) in enumerate(_measured(missing), 1):
-        key = graph.fingerprint[:16]
-        done[key] = rows[key] | columns
-        console.print(f"{number}/{len(missing)} {graph.name}", soft_wrap=True)
-        if number % _SAVE_EVERY == 0:
-            card.write_card(done.values(), path)
-    card.write_card(done.values(), path)
-    console.print(f"{len(done)} graphs, described in {path}")
-
-
-def _columns_of(path: Path) -> dict[str, dict[str, Any]]:
-    """What was measured before, by fingerprint; nothing without a card."""
-    if not path.exists():
-        return {}
-    measured = [f"{measure}_{x}" for x in headroom.SETTINGS for measure in card.MEASURES]
-    return {
-        row["fingerprint"]: {column: row[column] for column in measured}
-        for row in card.read_card(path)
-    }
-
-
-def _measured(
-    graphs: Sequence[ComputationGraph],
-) -> Iterator[tuple[ComputationGraph, dict[str, Any]]]:
-    """Each graph and the columns that need a search, in order."""
-    budget = partial(_budget, _EVALUATIONS.value, _WORK.value)
-    measure = partial(headroom.measure, evaluations=budget, max_ops=_MAX_OPS.value)
-    context = get_context("spawn")
-    with futures.ProcessPoolExecutor(_WORKERS.value, context, compilation_cache.enable) as pool:
-        yield from zip(graphs, pool.map(measure, graphs), strict=True)
-
-
-def _budget(evaluations: int, work: int, num_ops: int) -> int:
-    return max(100, min(evaluations, work // num_ops))
+    count = packing.describe(graphs, path, settings, show)
+    console.print(f"{count} graphs, described in {path}")
 
 
 if __name__ == "__main__":
-    launch.run(main)
+    launch.run(main, FLAGS)

@@ -6,54 +6,54 @@ Imports the train step (gradients of four microbatches that share their paramete
 from Flax through its jaxpr, schedules it, prints what was saved and, with matplotlib, draws it.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from absl import flags
+from absl.flags import FLAGS
 
 import regal_jax as rj
 from regal_jax.datasets import example_models
-from regal_jax.errors import MissingDependencyError
 from regal_jax.methods.simple import best_simple_schedule
-from regal_jax.reporting import plots, progress, tables, traces
-from regal_jax.studies import launch
+from regal_jax.reporting import figures, plots, progress, tables, traces
+from regal_jax.studies import flags, launch
 
-_MODEL = flags.DEFINE_enum("model", "transformer", sorted(example_models.MODELS), "Which model.")
-_MICROBATCHES = flags.DEFINE_integer("microbatches", 4, "Microbatches of a training step.")
-_NUM_DEVICES = flags.DEFINE_integer("num_devices", 2, "Devices.")
-_EVALUATIONS = flags.DEFINE_integer("evaluations", None, "Budget of each search, if not its own.")
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of each search.")
-_OUTPUT_DIR = flags.DEFINE_string("output_dir", "results/quickstart", "Where files go.")
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Which model, on what, and how it is searched."""
+
+    model: Literal["mlp", "resnet", "transformer"] = flags.option("transformer", "Which model.")
+    microbatches: int = flags.option(4, "Microbatches of a training step.")
+    num_devices: int = flags.option(2, "Devices.")
+    evaluations: int | None = flags.option(None, "Budget of each search, if not its own.")
+    seed: int = flags.option(0, "Seed of each search.")
+    output_dir: str = flags.option("results/quickstart", "Where files go.")
+
+
+flags.define(Settings(), FLAGS)
 
 
 def main(_) -> None:
-    output = Path(_OUTPUT_DIR.value)
+    settings = flags.read(Settings(), FLAGS)
+    devices, budget, output = settings.num_devices, settings.evaluations, Path(settings.output_dir)
     output.mkdir(parents=True, exist_ok=True)
-    graph = example_models.train_graph(_MODEL.value, microbatches=_MICROBATCHES.value)
+    graph = example_models.train_graph(settings.model, microbatches=settings.microbatches)
     print(f"{graph.name}: {graph.num_ops} ops, {graph.num_tensors} tensors")
-    platform = rj.Platform(_NUM_DEVICES.value)
-    simple = best_simple_schedule(graph, "peak_memory", platform)
+    simple = best_simple_schedule(graph, "peak_memory", rj.Platform(devices))
     schedules = {f"best simple order ({simple.method})": simple}
+    options = {"num_devices": devices, "evaluations": budget, "seed": settings.seed}
     for method in ("brkga", "auto"):
-        with progress.search_progress(method, _EVALUATIONS.value) as on_progress:
-            schedules[method] = rj.optimize(
-                graph,
-                num_devices=platform.num_devices,
-                method=method,
-                evaluations=_EVALUATIONS.value,
-                seed=_SEED.value,
-                on_progress=on_progress,
-            )
-    best = schedules["auto"]
+        with progress.search_progress(method, budget) as update:
+            schedules[method] = rj.optimize(graph, method=method, on_progress=update, **options)
     print(tables.comparison(schedules))
     rj.save_graph(graph, output / "graph.json")
-    rj.save_schedule(best, output / "schedule.json")
-    traces.save_trace(graph, best, output / "trace.json", platform)
-    try:
-        plots.plot_memory(graph, {simple.method: simple, "auto": best}, output / "memory.png")
-    except MissingDependencyError as error:
-        print(f"no picture: {error}")
+    rj.save_schedule(schedules["auto"], output / "schedule.json")
+    traces.save_trace(graph, schedules["auto"], output / "trace.json", rj.Platform(devices))
+    pair = {simple.method: simple, "auto": schedules["auto"]}
+    figures.drawn(plots.plot_memory, graph, pair, output / "memory.png")
     print(f"wrote {', '.join(sorted(str(path) for path in output.iterdir()))}")
 
 
 if __name__ == "__main__":
-    launch.run(main)
+    launch.run(main, FLAGS)

@@ -6,35 +6,21 @@
 recipe) or a folder of graph files. Results are rows of a CSV; an interrupted run resumes.
 """
 
-from absl import flags
+from absl.flags import FLAGS
 
-from regal_jax.studies import launch
-from regal_jax.studies.regal import experiment, tables
+from regal_jax.studies import flags, launch
+from regal_jax.studies.regal import experiment
+from regal_jax.studies.regal.experiment import Settings
 
-experiment.define_output("results/regal_runtime")
-experiment.define_graphs()
-experiment.define_searches(
-    methods=["brkga", "regal", "random_search", "partition_dfs", "etf", "heft"]
-)
-experiment.define_training()
-
-OBJECTIVE = "makespan"
+METHODS = ("brkga", "regal", "random_search", "partition_dfs", "etf", "heft")
+DEFAULTS = Settings(output_dir="results/regal_runtime", methods=METHODS)
+flags.define(DEFAULTS, FLAGS)
 
 
 def main(_) -> None:
-    output = experiment.output_dir()
-    policy = experiment.policy(OBJECTIVE, output)
-    runs = tables.regal_runs(flags.FLAGS.methods, flags.FLAGS.test_evaluations)
-    rows = experiment.compare(
-        experiment.test_graphs(),
-        runs,
-        output,
-        objective=OBJECTIVE,
-        policies=dict.fromkeys(("regal", "idrs"), policy),
-        num_devices=flags.FLAGS.num_devices,
-    )
-    print(tables.regal_report(rows, runs, output, OBJECTIVE))
+    settings = flags.read(DEFAULTS, FLAGS)
+    print(experiment.table_1(settings, "makespan", launch.folder(settings, FLAGS)))
 
 
 if __name__ == "__main__":
-    launch.run(main)
+    launch.run(main, FLAGS)

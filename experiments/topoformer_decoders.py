@@ -8,9 +8,11 @@ Trains each of --variants on the same layered graphs, in a folder of its own; --
 nodes as at 500. Results are rows of a CSV; an interrupted run resumes, in its training, too.
 """
 
-from regal_jax.studies import launch
-from regal_jax.studies.regal import experiment as regal_experiment
-from regal_jax.studies.topoformer import experiment as topoformer_experiment
+from absl.flags import FLAGS
+
+from regal_jax.studies import flags, launch
+from regal_jax.studies.topoformer import comparison
+from regal_jax.studies.topoformer.settings import Variants
 from regal_jax.studies.topoformer.tables import PAPER_TABLE_4
 
 VARIANTS = {
@@ -20,16 +22,15 @@ VARIANTS = {
 }
 """Rows of table 4; for the first see ``OrderingConfig``."""
 
-regal_experiment.define_output("results/topoformer_decoders")
-topoformer_experiment.define_layered(test_nodes=(500, 1000))
-topoformer_experiment.define_comparison(methods=["approximate_dp"])
-topoformer_experiment.define_variants(VARIANTS)
-topoformer_experiment.define_training()
+DEFAULTS = Variants(output_dir="results/topoformer_decoders", variants=tuple(VARIANTS))
+flags.define(DEFAULTS, FLAGS)
 
 
 def main(_) -> None:
-    topoformer_experiment.compare_variants(regal_experiment.output_dir(), VARIANTS, PAPER_TABLE_4)
+    settings = flags.read(DEFAULTS, FLAGS)
+    output = launch.folder(settings, FLAGS)
+    comparison.compare_variants(output, VARIANTS, settings, PAPER_TABLE_4)
 
 
 if __name__ == "__main__":
-    launch.run(main)
+    launch.run(main, FLAGS)

@@ -4,37 +4,41 @@
   python experiments/topoformer_layered.py \\
     --flagfile=experiments/flags/smoke/topoformer_layered.flags
 
-Training, validation and test graphs are of different seeds (``experiment.TEST_SEED``). Results
+Training, validation and test graphs are of different seeds (``graphs.TEST_SEED``). Results
 are rows of a CSV; an interrupted run resumes, in its training, too.
 """
 
-from regal_jax.studies import launch
-from regal_jax.studies.regal import experiment as regal_experiment
-from regal_jax.studies.topoformer import experiment as topoformer_experiment
+from absl.flags import FLAGS
+
+from regal_jax.studies import flags, launch
+from regal_jax.studies.topoformer import comparison, graphs, training
+from regal_jax.studies.topoformer.settings import OneLayered
 from regal_jax.studies.topoformer.tables import PAPER_TABLE_1
 
-RULES = ["random_orders", "depth_first", "breadth_first", "lpmf", "xla_list", "xla_dfs"]
-
-regal_experiment.define_output("results/topoformer_layered")
-topoformer_experiment.define_layered(test_nodes=(500, 1000, 2000))
-topoformer_experiment.define_comparison(
-    methods=["approximate_dp", "depth_first_dp", *RULES, "topoformer"]
+RULES = ("random_orders", "depth_first", "breadth_first", "lpmf", "xla_list", "xla_dfs")
+DEFAULTS = OneLayered(
+    output_dir="results/topoformer_layered",
+    test_nodes=(500, 1000, 2000),
+    methods=("approximate_dp", "depth_first_dp", *RULES, "topoformer"),
 )
-topoformer_experiment.define_policy()
-topoformer_experiment.define_training()
+flags.define(DEFAULTS, FLAGS)
 
 
 def main(_) -> None:
-    output = regal_experiment.output_dir()
-    topoformer_experiment.reference()
-    policies = topoformer_experiment.policies(
-        lambda: topoformer_experiment.train_layered(output / "training"), shipped="layered"
+    settings = flags.read(DEFAULTS, FLAGS)
+    output = launch.folder(settings, FLAGS)
+    comparison.reference(settings)
+    policies = training.policies(
+        settings,
+        lambda: training.train(output / "training", graphs.layered_corpus(settings), settings),
+        shipped="layered",
     )
-    runs, graphs = topoformer_experiment.runs(policies), topoformer_experiment.layered_tests()
-    rows = topoformer_experiment.compare(graphs, runs, output)
-    lines = topoformer_experiment.report(rows, list(graphs), runs, PAPER_TABLE_1)
-    topoformer_experiment.plot(lines, output / "figure_2.png", "Peak memory of layered graphs")
+    runs, tests = comparison.runs(policies, settings), graphs.layered_tests(settings)
+    rows = comparison.compare(tests, runs, output, settings)
+    lines = comparison.report(rows, list(tests), runs, settings, PAPER_TABLE_1)
+    title = "Peak memory of layered graphs"
+    comparison.plot(lines, output / "figure_2.png", title, settings)
 
 
 if __name__ == "__main__":
-    launch.run(main)
+    launch.run(main, FLAGS)

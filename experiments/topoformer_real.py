@@ -8,51 +8,43 @@ architecture family, and in one stratum more, of larger graphs. A second table o
 only those graphs where orders differ. Results are rows of a CSV; an interrupted run resumes.
 """
 
-from regal_jax.studies import launch
-from regal_jax.studies.regal import experiment as regal_experiment
-from regal_jax.studies.topoformer import experiment as topoformer_experiment
-from regal_jax.studies.topoformer import tables
+from pathlib import Path
+
+from absl.flags import FLAGS
+
+from regal_jax.studies import flags, launch
+from regal_jax.studies.topoformer import comparison, graphs, training
+from regal_jax.studies.topoformer.settings import Real
 from regal_jax.studies.topoformer.tables import PAPER_TABLE_2
 
-RULES = ["random_orders", "depth_first", "breadth_first", "lpmf", "xla_list", "xla_dfs", "auto"]
-
-regal_experiment.define_output("results/topoformer_real")
-topoformer_experiment.define_real()
-topoformer_experiment.define_comparison(
-    methods=["approximate_dp", "depth_first_dp", *RULES, "topoformer"]
+RULES = ("random_orders", "depth_first", "breadth_first", "lpmf", "xla_list", "xla_dfs", "auto")
+DEFAULTS = Real(
+    output_dir="results/topoformer_real",
+    methods=("approximate_dp", "depth_first_dp", *RULES, "topoformer"),
 )
-topoformer_experiment.define_policy()
-topoformer_experiment.define_training()
+flags.define(DEFAULTS, FLAGS)
 
 
 def main(_) -> None:
-    output, reference = regal_experiment.output_dir(), topoformer_experiment.reference()
-    found = topoformer_experiment.real_graphs()
-    graphs = topoformer_experiment.real_tests(found["test"])
-    policies = topoformer_experiment.policies(
-        lambda: topoformer_experiment.train_real(
-            output / "training", found["train"], found["valid"]
-        ),
-        shipped="peak_memory",
-    )
-    runs = topoformer_experiment.runs(policies)
-    rows = topoformer_experiment.compare(graphs, runs, output)
-    lines = topoformer_experiment.report(rows, list(graphs), runs, PAPER_TABLE_2)
-    for setting in graphs:
-        report_headroom(rows, setting, [run.label for run in runs], reference)
-    topoformer_experiment.plot(lines, output / "figure_3.png", "Peak memory of real graphs")
+    settings = flags.read(DEFAULTS, FLAGS)
+    output = launch.folder(settings, FLAGS)
+    comparison.reference(settings)
+    found = graphs.real_graphs(settings.dataset)
+    tests = graphs.real_tests(found["test"], settings)
 
+    def train() -> Path:
+        corpus = graphs.real_corpus(settings, found["train"], found["valid"])
+        return training.train(output / "training", corpus, settings)
 
-def report_headroom(rows, setting: str, labels: list[str], reference: str) -> None:
-    """Prints a setting's table of the graphs with headroom."""
-    subset = tables.with_headroom(rows, setting)
-    title = f"{setting}, graphs with at least {tables.HEADROOM:.0f} % headroom"
-    if not subset:
-        print(f"{title}: none\n")
-        return
-    lines = tables.summary(rows, setting, labels, reference, subset=subset)
-    print(tables.text(title, lines, PAPER_TABLE_2.get(setting, {})) + "\n")
+    policies = training.policies(settings, train, shipped="peak_memory")
+    runs = comparison.runs(policies, settings)
+    rows = comparison.compare(tests, runs, output, settings)
+    lines = comparison.report(rows, list(tests), runs, settings, PAPER_TABLE_2)
+    for setting in tests:
+        comparison.report_headroom(rows, setting, runs, settings, PAPER_TABLE_2)
+    title = "Peak memory of real graphs"
+    comparison.plot(lines, output / "figure_3.png", title, settings)
 
 
 if __name__ == "__main__":
-    launch.run(main)
+    launch.run(main, FLAGS)

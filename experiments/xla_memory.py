@@ -7,39 +7,29 @@ and by rj.jit; with --pairs, both run, side by side. Results are rows of a CSV; 
 """
 
 import jax
-from absl import flags
+from absl.flags import FLAGS
 
-from regal_jax.compiler.xla.candidates import METHODS, Search
-from regal_jax.compiler.xla.reschedule import Options
 from regal_jax.datasets import jax_train_steps
 from regal_jax.reporting import figures, progress, tables
-from regal_jax.studies import launch
+from regal_jax.studies import flags, launch
 from regal_jax.studies.compiler import xla_memory
-from regal_jax.studies.regal import experiment, ratio_plots
+from regal_jax.studies.compiler.xla_memory import Settings
+from regal_jax.studies.regal import ratio_plots
 
-FLAGS = flags.FLAGS
-
-flags.DEFINE_list("programs", None, "family/mode; all, unless given.")
-flags.DEFINE_list("methods", list(METHODS), "Methods of one device that orders are found by.")
-flags.DEFINE_integer("evaluations", Search().evaluations, "Of auto, on each computation.")
-flags.DEFINE_float("time_limit", None, "Seconds of the search of a program.")
-flags.DEFINE_integer("top_k", Options().top_k, "Orders of a program that are compiled.")
-flags.DEFINE_integer("seed", 0, "Of the search.")
-flags.DEFINE_integer("pairs", 5, "Runs of every program in both orders; 0 runs none.")
-flags.DEFINE_bool("resident", True, "Measure resident memory, in processes of their own (Linux).")
-experiment.define_output("results/xla_memory")
+DEFAULTS = Settings(output_dir="results/xla_memory")
+flags.define(DEFAULTS, FLAGS)
 
 
 def main(_) -> None:
     jax.config.update("jax_enable_compilation_cache", False)  # compile times are measured
-    output = experiment.output_dir()
-    search = Search(tuple(FLAGS.methods), FLAGS.evaluations, FLAGS.time_limit, FLAGS.seed)
+    settings = flags.read(DEFAULTS, FLAGS)
+    output = launch.folder(settings, FLAGS)
     with progress.bar("programs", 1) as update:
         rows = xla_memory.measure(
-            FLAGS.programs or jax_train_steps.program_names(),
-            Options(search, FLAGS.top_k, output / "orders"),
-            pairs=FLAGS.pairs,
-            resident=FLAGS.resident,
+            settings.programs or jax_train_steps.program_names(),
+            settings.options(output / "orders"),
+            pairs=settings.pairs,
+            resident=settings.resident,
             path=output / "results.csv",
             on_progress=update,
         )
@@ -51,4 +41,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    launch.run(main)
+    launch.run(main, FLAGS)

@@ -1,18 +1,29 @@
 """How a launcher script starts: quiet, with compiled programs cached, errors in one line."""
 
 from collections.abc import Callable
+from pathlib import Path
 
-from absl import app, logging
+from absl import app, flags, logging
 
 from regal_jax import compilation_cache
 from regal_jax.errors import RegalError
+from regal_jax.studies.settings import Output
 
 
-def run(main: Callable) -> None:
-    """Runs a launcher's ``main`` under absl; a RegalError is one line on stderr, exit status 1."""
+def run(main: Callable, values: flags.FlagValues) -> None:
+    """Parses the command line into ``values`` and runs a launcher's ``main``; a wrong flag or a
+    RegalError is one line on stderr, exit status 1."""
     logging.set_verbosity(logging.WARNING)
     compilation_cache.enable()
     try:
-        app.run(main)
-    except RegalError as error:
+        app.run(main, flags_parser=values)
+    except (flags.Error, RegalError) as error:
         raise SystemExit(f"error: {error}") from None
+
+
+def folder(settings: Output, values: flags.FlagValues) -> Path:
+    """--output_dir, made if need be, with the flags of this run in ``config.flags``."""
+    path = Path(settings.output_dir)
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "config.flags").write_text(values.flags_into_string())
+    return path

@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import spearmanr
 
+from regal_jax.compiler.xla.candidates import METHODS, Search
 from regal_jax.compiler.xla.reschedule import DEFAULT, MEMORY, Options, Report, compile_best
 from regal_jax.datasets.jax_train_steps import check_name, program
 from regal_jax.reporting import results
@@ -14,8 +16,29 @@ from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import geometric_mean
 from regal_jax.reporting.tables import human_bytes
 from regal_jax.studies.compiler import side_by_side
+from regal_jax.studies.flags import option
+from regal_jax.studies.settings import Output
 
 OURS = "regal_jax"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Output):
+    """Which programs, how their orders are searched for, and what is measured."""
+
+    programs: tuple[str, ...] = option((), "family/mode; all, unless given.")
+    methods: tuple[str, ...] = option(METHODS, "Methods of one device that orders are found by.")
+    evaluations: int = option(Search().evaluations, "Of auto, on each computation.")
+    time_limit: float | None = option(None, "Seconds of the search of a program.")
+    top_k: int = option(Options().top_k, "Orders of a program that are compiled.")
+    seed: int = option(0, "Of the search.")
+    pairs: int = option(5, "Runs of every program in both orders; 0 runs none.")
+    resident: bool = option(True, "Measure resident memory, in processes of their own (Linux).")
+
+    def options(self, orders: Path) -> Options:
+        """Those of ``rj.jit``; orders that were found are kept in a folder."""
+        search = Search(self.methods, self.evaluations, self.time_limit, self.seed)
+        return Options(search, self.top_k, orders)
 
 
 def measure(

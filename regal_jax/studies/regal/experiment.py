@@ -1,120 +1,155 @@
-"""What the launchers of REGAL's experiments share: flags, test graphs, a policy, a comparison.
-
-A launcher calls the ``define_*`` functions it needs at import, and the others in its main.
-"""
+"""What REGAL's experiments share: settings, test graphs, a policy, a comparison, table 1."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-
-from absl import flags
 
 from regal_jax.datasets import corpora
 from regal_jax.environments.schedule import Objective
+from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import progress
-from regal_jax.studies import flags as config_flags
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.searches import Run
+from regal_jax.studies.corpus import Corpus
+from regal_jax.studies.flags import group, option
+from regal_jax.studies.regal import tables
+from regal_jax.studies.settings import GivenPolicy, Output
 from regal_jax.training.regal import TrainingConfig
 from regal_jax.training.regal_pipeline import train_regal
 
-FLAGS = flags.FLAGS
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """Where graphs come from."""
+
+    dataset: str = option("model_zoo", "model_zoo, synthetic, or a folder.")
 
 
-def define_output(default: str) -> None:
-    """--output_dir."""
-    flags.DEFINE_string("output_dir", default, "Where results go.")
-
-
-def define_graphs(*, microbatches: Sequence[int] = (1, 4)) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Graphs(Dataset):
     """Which graphs to test on."""
-    flags.DEFINE_string("dataset", "model_zoo", "model_zoo, synthetic, or a folder.")
-    flags.DEFINE_integer("test_ops", 100_000, "Largest test graph in ops, after splitting.")
-    flags.DEFINE_integer("test_graphs", 10_000, "Most test graphs, evenly over sizes.")
-    flags.DEFINE_list("microbatches", [str(k) for k in microbatches], "Splits of the test graphs.")
+
+    test_ops: int = option(100_000, "Largest test graph in ops, after splitting.")
+    test_graphs: int = option(10_000, "Most test graphs, evenly over sizes.")
+    microbatches: tuple[int, ...] = option((1, 4), "Splits of the test graphs.", least=1)
 
 
-def define_searches(*, methods: Sequence[str], seeds: int = 5) -> None:
+@dataclass(frozen=True, kw_only=True)
+class XlaGraphs(Graphs):
+    """XLA's own graphs, too: these are larger than those that policies are trained on."""
+
+    xla_graphs: int = option(32, "Most XLA graphs; the paper has 32.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searches:
     """What to run on them, on which platform."""
-    flags.DEFINE_list("methods", list(methods), "What to run.")
-    flags.DEFINE_integer("test_evaluations", 5000, "Budget of each search.")
-    flags.DEFINE_integer("seeds", seeds, "Seeds of each search.")
-    flags.DEFINE_float("time_limit", None, "Seconds of a search, for methods without evaluations.")
-    flags.DEFINE_float("latency", 0.0, "us of a tensor that crosses devices.")
-    flags.DEFINE_float("per_byte", 0.0, "us per byte that crosses devices.")
-    flags.DEFINE_float(
-        "memory_share",
-        None,
-        "Memory of a device, as a share of the best simple peak on one device.",
+
+    methods: tuple[str, ...] = option(("brkga", "regal"), "What to run.", least=1)
+    test_evaluations: int = option(5000, "Budget of each search.")
+    seeds: int = option(5, "Seeds of each search.")
+    time_limit: float | None = option(None, "Seconds of a search, for methods without evaluations.")
+    latency: float = option(0.0, "us of a tensor that crosses devices.")
+    per_byte: float = option(0.0, "us per byte that crosses devices.")
+    memory_share: float | None = option(
+        None, "Memory of a device, as a share of the best simple peak on one device."
     )
 
 
-def define_training() -> None:
-    """How a policy is made, if none is given."""
-    flags.DEFINE_string("policy", None, "Policy file to load, or 'shipped'; else one is trained.")
-    flags.DEFINE_string("initial_policy", None, "Policy file to train on from.")
-    flags.DEFINE_integer("imitation_steps", 0, "Steps of imitation before REINFORCE.")
-    flags.DEFINE_integer("copies", 3, "Training graphs with other sizes, of each graph.")
-    flags.DEFINE_integer("train_graphs", 10_000, "Most real training graphs, before copying.")
-    flags.DEFINE_integer("train_ops", 300, "Largest training graph, in ops.")
-    flags.DEFINE_integer("validation_graphs", 40, "Most validation graphs.")
-    flags.DEFINE_integer("validate_every", 500, "Steps between validations.")
-    config_flags.define(RegalConfig)
-    config_flags.define(TrainingConfig)
+@dataclass(frozen=True, kw_only=True)
+class Training(Dataset):
+    """How policies are trained, and on what."""
+
+    copies: int = option(3, "Training graphs with other sizes, of each graph.")
+    train_graphs: int = option(10_000, "Most real training graphs, before copying.")
+    train_ops: int = option(300, "Largest training graph, in ops.")
+    validation_graphs: int = option(40, "Most validation graphs.")
+    validate_every: int = option(500, "Steps between validations.")
+    regal: RegalConfig = group(RegalConfig())
+    training: TrainingConfig = group(TrainingConfig())
 
 
-def output_dir() -> Path:
-    """--output_dir, made if need be, with the flags of this run in ``config.flags``."""
-    folder = Path(FLAGS.output_dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.flags").write_text(FLAGS.flags_into_string())
-    return folder
+@dataclass(frozen=True, kw_only=True)
+class Policy(GivenPolicy, Training):
+    """Where the policy comes from."""
+
+    initial_policy: str | None = option(None, "Policy file to train on from.")
+    imitation_steps: int = option(0, "Steps of imitation before REINFORCE.")
 
 
-def policy(
-    objective: Objective, folder: Path, *, regal: RegalConfig | None = None
-) -> str | Path | None:
-    """The policy file to test: --policy, the shipped one (None), or one trained in ``folder``."""
-    if FLAGS.policy is not None:
-        return None if FLAGS.policy == "shipped" else FLAGS.policy
-    return train_regal(
+@dataclass(frozen=True, kw_only=True)
+class Settings(Output, Graphs, Searches, Policy):
+    """A policy against other methods on unseen graphs."""
+
+
+def corpus(settings: Training) -> Corpus[list[ComputationGraph]]:
+    """Training and validation graphs (see ``datasets.corpora``)."""
+    return Corpus(
+        settings.dataset,
         corpora.training_graphs(
-            FLAGS.dataset, FLAGS.copies, FLAGS.train_ops, max_graphs=FLAGS.train_graphs
+            settings.dataset,
+            settings.copies,
+            settings.train_ops,
+            max_graphs=settings.train_graphs,
         ),
         corpora.validation_graphs(
-            FLAGS.dataset, FLAGS.train_ops, max_graphs=FLAGS.validation_graphs
+            settings.dataset, settings.train_ops, max_graphs=settings.validation_graphs
         ),
-        objective=objective,
-        regal=regal or config_flags.read(RegalConfig, FLAGS),
-        config=config_flags.read(TrainingConfig, FLAGS),
-        directory=folder / "training",
-        validate_every=FLAGS.validate_every,
-        imitation_steps=FLAGS.imitation_steps,
-        initial_policy=FLAGS.initial_policy,
     )
 
 
-def test_graphs() -> dict[str, list[ComputationGraph]]:
+def policy(settings: Policy, objective: Objective, folder: Path) -> str | Path | None:
+    """The policy file to test: --policy, the shipped one (None), or one trained in ``folder``."""
+    if settings.policy is not None:
+        return None if settings.policy == "shipped" else settings.policy
+    _, training, validation = corpus(settings)
+    return train_regal(
+        training,
+        validation,
+        objective=objective,
+        regal=settings.regal,
+        config=settings.training,
+        directory=folder / "training",
+        validate_every=settings.validate_every,
+        imitation_steps=settings.imitation_steps,
+        initial_policy=settings.initial_policy,
+    )
+
+
+def test_graphs(settings: Graphs) -> dict[str, list[ComputationGraph]]:
     """Test graphs by setting: "as traced", "4 microbatches" and so on."""
     return corpora.test_settings(
-        FLAGS.dataset,
-        microbatches=[int(k) for k in FLAGS.microbatches],
-        max_ops=FLAGS.test_ops,
-        max_graphs=FLAGS.test_graphs,
+        settings.dataset,
+        microbatches=settings.microbatches,
+        max_ops=settings.test_ops,
+        max_graphs=settings.test_graphs,
     )
+
+
+def xla_graphs(settings: XlaGraphs) -> list[ComputationGraph]:
+    """XLA's graphs of the test families."""
+    return corpora.xla_graphs(
+        settings.dataset, max_ops=settings.test_ops, max_graphs=settings.xla_graphs
+    )
+
+
+def graphs_with_xla(settings: XlaGraphs) -> dict[str, list[ComputationGraph]]:
+    """Test graphs by setting, of which "XLA" is the last."""
+    return test_graphs(settings) | {"XLA": xla_graphs(settings)}
 
 
 def compare(
     graphs: Mapping[str, Sequence[ComputationGraph]],
     runs: Sequence[Run],
     folder: Path,
+    settings: Settings,
     *,
     objective: Objective,
     policies: Mapping[str, str | Path | None],
-    num_devices: int = 2,
 ) -> list[dict]:
-    """Rows of ``searches.compare`` with the flags of ``define_searches``.
+    """Rows of ``searches.compare`` on as many devices as policies are for.
 
     ``policies`` are files by name of the method (None: the shipped one).
     """
@@ -122,13 +157,29 @@ def compare(
         return searches.compare(
             graphs,
             runs,
-            seeds=FLAGS.seeds,
+            seeds=settings.seeds,
             path=folder / "results.csv",
             platform=searches.PlatformRule(
-                num_devices, FLAGS.latency, FLAGS.per_byte, FLAGS.memory_share
+                settings.regal.num_devices,
+                settings.latency,
+                settings.per_byte,
+                settings.memory_share,
             ),
             objective=objective,
             policies=policies,
-            time_limit=FLAGS.time_limit,
+            time_limit=settings.time_limit,
             on_progress=update,
         )
+
+
+def table_1(settings: Settings, objective: Objective, folder: Path) -> str:
+    """Table 1 for an objective: the policy against the methods; figure 4 in ``folder``."""
+    if "brkga" not in settings.methods:
+        raise OptionError("methods: improvements are over brkga; name it, too")
+    found = policy(settings, objective, folder)
+    runs = tables.regal_runs(settings.methods, settings.test_evaluations)
+    policies = dict.fromkeys(("regal", "idrs"), found)
+    rows = compare(
+        test_graphs(settings), runs, folder, settings, objective=objective, policies=policies
+    )
+    return tables.regal_report(rows, runs, folder, objective)

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -13,6 +14,9 @@ from regal_jax.environments.schedule import Objective
 from regal_jax.errors import MissingDependencyError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting import results, statistics
+from regal_jax.studies.flags import option
+from regal_jax.studies.regal.experiment import XlaGraphs
+from regal_jax.studies.settings import Output
 
 EXTRA_COLUMNS = ("setting", "ops")
 
@@ -39,6 +43,16 @@ METHODS: Mapping[str, About] = MappingProxyType(
     }
 )
 """Methods of table 2, and ours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Output, XlaGraphs):
+    """What is timed."""
+
+    microbatches: tuple[int, ...] = option((1,), "Splits of the test graphs.", least=1)
+    test_evaluations: int = option(5000, "Budget of each search.")
+    methods: tuple[str, ...] = option(tuple(METHODS), "What to run.", least=1)
+    objective: Objective = option("peak_memory", "What to minimise.")
 
 
 def measure(

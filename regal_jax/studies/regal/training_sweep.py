@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from regal_jax.datasets import corpora
 from regal_jax.environments.schedule import Objective
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import results
+from regal_jax.studies.corpus import Corpus
+from regal_jax.studies.regal import experiment
+from regal_jax.studies.regal.experiment import Training
 from regal_jax.training import checkpoints
 from regal_jax.training.regal import TrainingConfig
 from regal_jax.training.regal_pipeline import train_regal
@@ -34,23 +36,15 @@ class TrainingRun(NamedTuple):
         return self.name, self.config.seed, str(self.config.steps)
 
 
-class Corpus(NamedTuple):
-    """What policies are trained and validated on."""
-
-    training: list[ComputationGraph]
-    validation: list[ComputationGraph]
-
-
-def load_corpus(
-    dataset: str, *, copies: int, train_ops: int, train_graphs: int, validation_graphs: int
-) -> Corpus:
+def load_corpus(settings: Training) -> Corpus[list[ComputationGraph]]:
     """Graphs of a data set (see ``corpora``): none has more ops than ``train_ops``, synthetic ones
     included, or twice as many for validation in microbatches."""
-    training = corpora.training_graphs(dataset, copies, train_ops, max_graphs=train_graphs)
-    validation = corpora.validation_graphs(dataset, train_ops, max_graphs=validation_graphs)
+    name, training, validation = experiment.corpus(settings)
+    most = settings.train_ops
     return Corpus(
-        [graph for graph in training if graph.num_ops <= train_ops],
-        [graph for graph in validation if graph.num_ops <= 2 * train_ops],
+        name,
+        [graph for graph in training if graph.num_ops <= most],
+        [graph for graph in validation if graph.num_ops <= 2 * most],
     )
 
 
@@ -79,7 +73,7 @@ def train_all(
     rows = results.read_results(path, missing_ok=True)
     done = results.done_keys(rows, [METRIC], _KEY)
     todo = [run for run in runs if run.key not in done]
-    graphs = corpus() if todo else Corpus([], [])
+    graphs = corpus() if todo else Corpus("", [], [])
     for count, run in enumerate(todo, 1 + len(runs) - len(todo)):
         policy = train_regal(
             graphs.training,

@@ -1,14 +1,18 @@
 """Tuned BRKGA (REGAL section 4.2): every setting of a grid on training graphs, resumable."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 
+from regal_jax.datasets import corpora
 from regal_jax.datasets.zoo.load import name_hash
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective
+from regal_jax.graphs import files
 from regal_jax.graphs.batching import padded_shape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.evolution import beta_mutants, evolve
@@ -16,6 +20,9 @@ from regal_jax.options import Budget
 from regal_jax.reporting import results, statistics, tables
 from regal_jax.search.evolution import tuning_grid
 from regal_jax.search.evolution.tuning_grid import DEFAULT, Setting
+from regal_jax.studies.flags import option
+from regal_jax.studies.regal.experiment import Dataset
+from regal_jax.studies.settings import Output
 
 METRIC = "cost"
 EXTRA_COLUMNS = ("objective", "evaluations")
@@ -31,8 +38,36 @@ class Task(NamedTuple):
     num_devices: int = 2
 
 
+@dataclass(frozen=True, kw_only=True)
+class Settings(Output, Dataset):
+    """Which settings of the grid are measured, on which graphs, by what."""
+
+    objective: Objective = option("peak_memory", "Cost.")
+    num_devices: int = option(2, "Devices.")
+    copies: int = option(1, "Training graphs with other sizes, of each graph.")
+    train_graphs: int = option(10_000, "Most real graphs, before copying.")
+    least_ops: int = option(2, "Smallest training graph, in ops.")
+    train_ops: int = option(300, "Largest training graph, in ops.")
+    settings: int = option(648, "The first so many of the grid.", least=1)
+    rungs: tuple[int, ...] = option((8, 24, 64), "Graphs of each rung of halving.", least=1)
+    test_evaluations: int = option(5000, "Budget of each search.")
+    seeds: int = option(1, "Seeds of each search.")
+
+    @property
+    def task(self) -> Task:
+        return Task(self.objective, self.test_evaluations, self.seeds, self.num_devices)
+
+
 Gains = dict[Setting, statistics.MeanInterval]
 """Improvements over the default setting in percent."""
+
+
+def training_graphs(settings: Settings) -> list[ComputationGraph]:
+    """Graphs of the training split within the sizes asked for, in random order."""
+    graphs = corpora.training_graphs(
+        settings.dataset, settings.copies, settings.train_ops, max_graphs=settings.train_graphs
+    )
+    return in_random_order([graph for graph in graphs if graph.num_ops >= settings.least_ops])
 
 
 def in_random_order(graphs: Sequence[ComputationGraph]) -> list[ComputationGraph]:
@@ -89,6 +124,14 @@ def document(gains: Gains, num_settings: int, task: Task, rungs: Sequence[int]) 
         "settings": num_settings,
         **task._asdict(),
     }
+
+
+def save(gains: Gains, num_settings: int, task: Task, rungs: Sequence[int], folder: Path) -> Path:
+    """Writes ``document`` to ``tuned_brkga_OBJECTIVE.json``; the file."""
+    path = folder / f"tuned_brkga_{task.objective}.json"
+    text = json.dumps(document(gains, num_settings, task, rungs), indent=2) + "\n"
+    files.write_atomically(path, lambda file: file.write(text.encode()))
+    return path
 
 
 def report(gains: Gains, most: int = 10) -> str:

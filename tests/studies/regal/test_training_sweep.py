@@ -7,8 +7,9 @@ import pytest
 from regal_jax.errors import OptionError
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import results
+from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.regal import training_sweep
-from regal_jax.studies.regal.training_sweep import Corpus
+from regal_jax.studies.regal.experiment import Training
 from regal_jax.training.checkpoints import load_policy, save_policy
 from regal_jax.training.regal import TrainingConfig
 from tests.policies.cases import random_graph
@@ -21,7 +22,7 @@ def sweep(rounds, weights, seeds, config=CONFIG):
     return training_sweep.propagation_runs(rounds, weights, seeds, regal=REGAL, config=config)
 
 
-def train_all(folder, runs, corpus=lambda: Corpus([random_graph(0, 9)], [random_graph(1, 9)])):
+def train_all(folder, runs, corpus=lambda: Corpus("", [random_graph(0, 9)], [random_graph(1, 9)])):
     return training_sweep.train_all(
         runs, corpus, objective="peak_memory", directory=folder, validate_every=1
     )
@@ -91,6 +92,6 @@ def test_more_steps_are_trained_on(tmp_path, monkeypatch):
 
 def test_the_corpus_is_within_its_sizes():
     sizes = {"copies": 1, "train_ops": 60, "train_graphs": 9, "validation_graphs": 8}
-    corpus = training_sweep.load_corpus("synthetic", **sizes)
+    corpus = training_sweep.load_corpus(Training(dataset="synthetic", **sizes))
     assert 0 < max(graph.num_ops for graph in corpus.training) <= 60
     assert 0 < max(graph.num_ops for graph in corpus.validation) <= 120

@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
-from absl import flags
 
 from regal_jax import registry
 from regal_jax.datasets.job_shop import uniform_job_shops
 from regal_jax.datasets.task_graphs import Bounds
 from regal_jax.environments.rcpsp.problem import MachineProblem
-from regal_jax.errors import RegalError
+from regal_jax.errors import OptionError, RegalError
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.searches import PlatformRule, Run
-from regal_jax.studies.one_shot import experiment
+from regal_jax.studies.one_shot import comparison, runs
+from regal_jax.studies.one_shot.settings import Comparison
 
 GRAPHS = uniform_job_shops(3, 2, count=2, seed=5)
 RULE = Run("spt", "spt", 1, warm_up=1)
@@ -48,28 +48,19 @@ def test_without_a_budget_a_method_has_its_own_and_rows_tell_what_it_spent(tmp_p
 def test_a_makespan_below_a_known_bound_is_an_error(tmp_path):
     rows = compare(tmp_path / "r.csv", [RULE])
     cost = dict(zip([graph.name for graph in GRAPHS], values(rows, "cost"), strict=True))
-    experiment.check(rows, {name: Bounds(c, c) for name, c in cost.items()})
+    comparison.check(rows, {name: Bounds(c, c) for name, c in cost.items()})
     name = GRAPHS[1].name
     with pytest.raises(RegalError, match=f"spt on {name}: makespan .* is below the known bound"):
-        experiment.check(rows, {name: Bounds(cost[name] + 1, cost[name] + 1)})
+        comparison.check(rows, {name: Bounds(cost[name] + 1, cost[name] + 1)})
 
 
-@pytest.fixture
-def study_flags(monkeypatch):
-    found = flags.FlagValues()
-    monkeypatch.setattr(experiment, "FLAGS", found)
-    flags.DEFINE_integer("search_evaluations", 300, "", flag_values=found)
-    flags.DEFINE_integer("random_samples", 7, "", flag_values=found)
-    flags.DEFINE_float("cp_seconds", 2.5, "", flag_values=found)
-    flags.DEFINE_list("test_samples", ["2", "4"], "", flag_values=found)
-    found(["test"])
+BUDGETS = Comparison(search_evaluations=300, random_samples=7, cp_seconds=2.5, test_samples=(2, 4))
 
 
-@pytest.mark.usefixtures("study_flags")
 def test_runs_are_named_by_their_options_and_budgets():
     serial = {"generation": "serial"}
     labels = {
-        name: experiment.baseline(name, serial).label
+        name: runs.baseline(name, BUDGETS, serial).label
         for name in ("spt", "random_search", "brkga", "auto", "cp_sat")
     }
     assert labels == {
@@ -79,7 +70,13 @@ def test_runs_are_named_by_their_options_and_budgets():
         "auto": "auto serial",
         "cp_sat": "cp_sat serial 2.5s",
     }
-    assert experiment.baseline("cp_sat").options["time_limit"] == 2.5
-    learned = experiment.learned("p", None)
+    assert runs.baseline("cp_sat", BUDGETS).options["time_limit"] == 2.5
+    learned = runs.learned("p", None, BUDGETS)
     assert [run.label for run in learned] == ["p greedy", "p S(2)", "p S(4)"]
     assert [run.evaluations for run in learned] == [1, 2, 4]
+
+
+def test_no_graphs_to_test_on_are_told(tmp_path):
+    for graphs, by_setting in (({}, {}), ({"s": []}, {"s": [RULE]})):
+        with pytest.raises(OptionError, match="a setting has no graph to test on"):
+            comparison.compare(graphs, by_setting, tmp_path, 1)

@@ -1,0 +1,121 @@
+"""Reports of robust scheduling: tables of comparisons, and what trainings of policies told."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from regal_jax.reporting import figures, results
+from regal_jax.reporting.curves import Curve, read_curve
+from regal_jax.studies.comparison import candidates
+from regal_jax.studies.comparison.candidates import COLUMNS, Row
+from regal_jax.studies.gflownet import comparison, plots, tables
+from regal_jax.studies.gflownet.settings import Comparison
+from regal_jax.studies.gflownet.tables import Line, PaperTable
+from regal_jax.studies.gflownet.training import LEARNED, training_folder
+from regal_jax.training.flow_loop import VALIDATION
+
+Summary = Callable[[Sequence[Row], str], Sequence[Line]]
+NONE: PaperTable = MappingProxyType({})
+
+
+def report(
+    rows: Sequence[Row],
+    setting: str,
+    summary: Summary,
+    settings: Comparison,
+    paper: PaperTable = NONE,
+) -> None:
+    """Prints the table of a setting, GFlowNet's differences from the others on the targets (on the
+    proxy, without targets), and the seconds.
+
+    Args:
+      rows: of ``comparison.compare``.
+      summary: ``tables.over_seeds`` or ``over_graphs``.
+      paper: the table to set beside ours.
+    """
+    _report(comparison.chosen(rows, [setting], settings.methods), setting, summary, settings, paper)
+
+
+def report_families(
+    rows: Sequence[Row], families: Sequence[str], settings: Comparison, paper: PaperTable
+) -> None:
+    """Prints what ``report`` does of the graphs of all families, and a table of each."""
+    every, methods = "all families", settings.methods
+    together = comparison.chosen(rows, families, methods, every)
+    _report(together, every, tables.over_graphs, settings, paper)
+    for family in families:
+        own = comparison.chosen(rows, [family], methods)
+        print(tables.text(family, tables.over_graphs(own, family)) + "\n")
+
+
+def print_pairs(
+    rows: Sequence[Row], setting: str, method: str, compared: Sequence[str] | None = None
+) -> None:
+    """Prints what a method has more than each of the others, where both were run."""
+    if pairs := tables.paired(rows, setting, method, compared):
+        title = f"{setting}: {method} less the others, of the same graph and seed"
+        print(tables.paired_text(title, pairs) + "\n")
+
+
+def report_variants(files: Mapping[str, Sequence[Path]], setting: str, folder: Path) -> list[Row]:
+    """Prints what the trainings of variants reported, means over the seeds; the rows, which
+    ``results.csv`` gets, too.
+
+    Metrics are "quarter_1" to "quarter_4", the mean speedup of the schedules that were drawn in
+    each quarter of the steps, and the last "validation_top_1" and "validation_top".
+    """
+    rows = []
+    for label, some in files.items():
+        for seed, file in enumerate(some):
+            common = {"setting": setting, "graph": setting, "ops": "", "method": label}
+            read = _training_metrics(file.parent / "metrics.csv")
+            rows += [common | {"seed": seed, "metric": m, "value": v} for m, v in read.items()]
+    results.write_results(folder / "results.csv", rows, COLUMNS)
+    title = f"{setting}: speedups of schedules during training, and at its end"
+    print(tables.text(title, tables.over_seeds(rows, setting)) + "\n")
+    return rows
+
+
+def curves(files: Mapping[str, Sequence[Path]], column: str = "speedup") -> dict[str, list[Curve]]:
+    """What the trainings of policies reported, by label; without those that have no numbers."""
+    found: dict[str, list[Curve]] = {}
+    for label, some in files.items():
+        read = [read_curve(file.parent / "metrics.csv", column) for file in some]
+        found[label] = [curve for curve in read if len(curve.steps)]
+    return {label: some for label, some in found.items() if some}
+
+
+def draw_training(folder: Path) -> None:
+    """Draws how the policies that were trained in a folder did on the validation graphs, if there
+    were any. (The samples of a GFlowNet's training are of all temperatures: as it learns to tell
+    them apart, their mean may well fall.)"""
+    trained = {
+        system: sorted(training_folder(folder, system).glob("*/*.policy")) for system in LEARNED
+    }
+    if found := curves(trained, "validation_top_1"):
+        title = "Speedup on the validation graphs"
+        path = folder / "training.png"
+        figures.drawn(plots.plot_generalisation, found, path, title=title)
+
+
+def _report(
+    rows: Sequence[Row], setting: str, summary: Summary, settings: Comparison, paper: PaperTable
+) -> None:
+    title = f"{setting}: speedups and diversity of the best {settings.candidates} schedules"
+    print(tables.text(title, summary(rows, setting), paper) + "\n")
+    compared = tables.targets(rows) or list(tables.SPEEDUPS)
+    print_pairs(rows, setting, "gflownet", compared)
+    seconds = candidates.mean_seconds(rows, setting)
+    print("seconds to sample: " + ", ".join(f"{m} {t:.2g}" for m, t in seconds.items()) + "\n")
+
+
+def _training_metrics(path: Path) -> dict[str, float]:
+    speedup = read_curve(path).values
+    parts = np.array_split(speedup, 4)
+    found = {f"quarter_{n}": float(part.mean()) for n, part in enumerate(parts, 1) if len(part)}
+    for column in VALIDATION:
+        values = read_curve(path, column).values
+        found |= {column: float(values[-1])} if len(values) else {}
+    return found

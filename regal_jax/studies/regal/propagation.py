@@ -1,0 +1,61 @@
+"""REGAL's figure 8: validation improvement by rounds of message passing, seed by seed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regal_jax.reporting import figures, progress
+from regal_jax.studies.flags import option
+from regal_jax.studies.one_shot import ablation_plots, ablation_tables
+from regal_jax.studies.regal import training_sweep
+from regal_jax.studies.regal.experiment import Training
+from regal_jax.studies.regal.training_sweep import TrainingRun
+from regal_jax.studies.settings import Output
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Output, Training):
+    """A sweep of trainings."""
+
+    sweep_rounds: tuple[int, ...] = option((0, 2, 4, 8, 16, 32), "T.", least=1)
+    sweep_baseline_weights: tuple[float, ...] = option((1e-3, 1e-4), "lambda.", least=1)
+    sweep_seeds: int = option(20, "Seeds 0, 1, ... of training.", least=1)
+
+
+def runs(settings: Settings) -> list[TrainingRun]:
+    """A training for each number of rounds, weight of the baseline's loss, and seed."""
+    return training_sweep.propagation_runs(
+        settings.sweep_rounds,
+        settings.sweep_baseline_weights,
+        settings.sweep_seeds,
+        regal=settings.regal,
+        config=settings.training,
+    )
+
+
+def train(settings: Settings, runs: Sequence[TrainingRun], folder: Path) -> dict[str, float]:
+    """The best validation improvement in percent of each run, by name."""
+    with progress.bar("runs", len(runs)) as update:
+        return training_sweep.train_all(
+            runs,
+            lambda: training_sweep.load_corpus(settings),
+            objective="peak_memory",
+            directory=folder,
+            validate_every=settings.validate_every,
+            on_progress=lambda done, total: update(done),
+        )
+
+
+def report(improvements: Mapping[str, float], runs: Sequence[TrainingRun], folder: Path) -> None:
+    """Prints the improvements by rounds; draws figure 8, where matplotlib is there."""
+    by_rounds = training_sweep.values_by_rounds(improvements, runs)
+    print("best validation improvement over brkga of the training budget, percent")
+    print(ablation_tables.spread_table(by_rounds, "T"))
+    figures.drawn(
+        ablation_plots.plot_spread,
+        by_rounds,
+        folder / "figure_8.png",
+        x_label="rounds of message passing T",
+        y_label="best validation improvement [%]",
+        title="Rounds of message passing",
+    )

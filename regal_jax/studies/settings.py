@@ -1,0 +1,25 @@
+"""Settings that the launchers of several systems have."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from regal_jax.studies.flags import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Where a launcher writes."""
+
+    output_dir: str = option("results", "Where results go.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenPolicy:
+    """Which policy is tested, where there is one."""
+
+    policy: str | None = option(None, "Policy file to load, or 'shipped'; else one is trained.")
+
+
+def policy_file(given: str) -> Path | None:
+    """The file that --policy names; None is the shipped one for the graph at hand."""
+    return None if given == "shipped" else Path(given)

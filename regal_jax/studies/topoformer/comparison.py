@@ -1,0 +1,144 @@
+"""Topoformer's comparisons: the rows of its tables, run and printed."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regal_jax.errors import OptionError
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.options import Decoding
+from regal_jax.policies.topological_order.policy import OrderingConfig
+from regal_jax.reporting import figures, progress
+from regal_jax.studies.comparison import searches
+from regal_jax.studies.comparison.searches import Run
+from regal_jax.studies.regal import tables as regal_tables
+from regal_jax.studies.topoformer import graphs, plots, tables, training
+from regal_jax.studies.topoformer.settings import RANDOM_METHODS, Comparison, Variants
+from regal_jax.studies.topoformer.tables import OrderingLine, PaperTable
+from regal_jax.training import checkpoints
+
+WARM_UP = 1000
+"""Evaluations in which a search compiles all that it needs."""
+
+
+def runs(files: Mapping[str, Path], settings: Comparison) -> list[Run]:
+    """The rows of a table: --methods, then each policy, greedily, by samples, by beam search and
+    guiding a dynamic programme (which autoregressive policies can't)."""
+    found = [_baseline(name, settings) for name in settings.methods if name != "topoformer"]
+    for name, file in files.items():
+        config = checkpoints.load_policy(file, OrderingConfig)[1]
+        found += _decoded(name, file, ("greedy", "sample", "beam"), settings)
+        found += _decoded(name, file, ("guided",), settings) if config.decoder == "nar" else []
+    return found
+
+
+def reference(settings: Comparison) -> str:
+    """The label of approximate_dp, from whose peak memory gaps are measured."""
+    if "approximate_dp" not in settings.methods:
+        raise OptionError("methods: gaps are from approximate_dp; name it, too")
+    return _baseline("approximate_dp", settings).label
+
+
+def compare(
+    tests: Mapping[str, Sequence[ComputationGraph]],
+    runs: Sequence[Run],
+    folder: Path,
+    settings: Comparison,
+) -> list[dict]:
+    """Rows of ``searches.compare`` on one device, with --seeds for methods that are random.
+
+    Seconds are those of ``optimize``: features and reading the policy count. Compilation doesn't,
+    since a cheap search on the same graph comes first, except with a time limit.
+    """
+    rows: list[dict] = []
+    random = [run for run in runs if run.method in RANDOM_METHODS]
+    fixed = [run for run in runs if run.method not in RANDOM_METHODS]
+    for some, seeds in ((fixed, 1), (random, settings.seeds)):
+        total = seeds * len(some) * sum(map(len, tests.values()))
+        with progress.bar("searches", total) as update:
+            rows = searches.compare(
+                tests,
+                some,
+                seeds=seeds,
+                path=folder / "results.csv",
+                platform=searches.PlatformRule(num_devices=1),
+                on_progress=lambda done, total: update(done),
+            )
+    return rows
+
+
+def compare_variants(
+    folder: Path, known: Mapping[str, Mapping[str, Any]], settings: Variants, paper: PaperTable
+) -> None:
+    """Trains the policies of --variants and prints their table for every size of layered graphs."""
+    reference(settings)
+    measured = runs(training.train_variants(folder, known, settings), settings)
+    tests = graphs.layered_tests(settings)
+    report(compare(tests, measured, folder, settings), list(tests), measured, settings, paper)
+
+
+def report(
+    rows: Sequence[dict],
+    names: Sequence[str],
+    runs: Sequence[Run],
+    settings: Comparison,
+    paper: PaperTable,
+) -> dict[str, list[OrderingLine]]:
+    """Prints a table for every setting of graphs; returns its lines."""
+    lines, base = {}, reference(settings)
+    for setting in names:
+        lines[setting] = tables.summary(rows, setting, [run.label for run in runs], base)
+        title = f"{setting}: gap of peak memory from {base}"
+        print(tables.text(title, lines[setting], paper.get(setting, {})) + "\n")
+    return lines
+
+
+def report_headroom(
+    rows: Sequence[dict],
+    setting: str,
+    runs: Sequence[Run],
+    settings: Comparison,
+    paper: PaperTable,
+) -> None:
+    """Prints a setting's table of the graphs with headroom."""
+    subset = tables.with_headroom(rows, setting)
+    title = f"{setting}, graphs with at least {tables.HEADROOM:.0f} % headroom"
+    if not subset:
+        print(f"{title}: none\n")
+        return
+    labels = [run.label for run in runs]
+    lines = tables.summary(rows, setting, labels, reference(settings), subset=subset)
+    print(tables.text(title, lines, paper.get(setting, {})) + "\n")
+
+
+def plot(
+    lines: Mapping[str, Sequence[OrderingLine]], path: Path, title: str, settings: Comparison
+) -> None:
+    """Draws figure 2 or 3, where matplotlib is there."""
+    draw = plots.plot_gap_against_time
+    figures.drawn(draw, lines, path, reference=reference(settings), title=title)
+
+
+def _baseline(method: str, settings: Comparison) -> Run:
+    """A method at its budget, with a cheap warm-up."""
+    if method == "depth_first_dp":
+        limit = settings.dp_seconds
+        return Run(f"{method} {limit:g}s", method, 1, options={"time_limit": limit})
+    own = {"approximate_dp": settings.dp_width, "random_orders": settings.random_orders}
+    evaluations = own.get(method, settings.search_evaluations)
+    label = regal_tables.label(method, evaluations)
+    quick = method in own or label == method
+    return Run(label, method, evaluations, warm_up=1 if quick else min(evaluations, WARM_UP))
+
+
+def _decoded(
+    name: str, file: Path, decodings: Sequence[Decoding], settings: Comparison
+) -> list[Run]:
+    found = []
+    for decoding in decodings:
+        own = {"greedy": 1, "guided": settings.guided_width}
+        count = own.get(decoding, settings.test_samples)
+        label = f"{name} {decoding}" + (f" {count}" if decoding != "greedy" else "")
+        options = {"policy": file, "decoding": decoding}
+        found.append(Run(label, "topoformer", count, options=options, warm_up=count))
+    return found

@@ -1,0 +1,117 @@
+"""Graphs of Topoformer's experiments: layered ones by seed, real ones by split and size."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from regal_jax.datasets import corpora
+from regal_jax.datasets.layered import layered_graphs
+from regal_jax.datasets.zoo import load
+from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.environments.platform import Platform
+from regal_jax.errors import OptionError
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.methods.simple import best_simple_schedule
+from regal_jax.studies.corpus import Corpus
+from regal_jax.studies.topoformer.settings import Layered, LayeredGraphs, Real, RealGraphs
+from regal_jax.training.topological_order import OrderingTraining
+
+TEST_SEED, VALIDATION_SEED, TRAINING_SEED = 0, 1, 1000
+"""Of layered graphs. Epoch e of a training with seed s has those of seed 1000 + s + e, so that no
+test or validation graph is ever trained on: ``layered_graphs`` of different seeds have no random
+stream in common."""
+
+EpochGraphs = Callable[[int], Sequence[ComputationGraph]]
+
+
+def layered_tests(settings: LayeredGraphs) -> dict[str, list[ComputationGraph]]:
+    """Test graphs by setting: "500 nodes" and so on."""
+    count = settings.test_graphs
+    return {f"{n} nodes": layered_graphs(TEST_SEED, count, n) for n in settings.test_nodes}
+
+
+def layered_corpus(settings: Layered) -> Corpus[EpochGraphs]:
+    """New graphs in every epoch (section 5.1)."""
+    config, nodes = settings.training, settings.train_nodes
+
+    def epoch_graphs(epoch: int) -> list[ComputationGraph]:
+        return layered_graphs(TRAINING_SEED + config.seed + epoch, config.epoch_graphs, nodes)
+
+    validation = layered_graphs(VALIDATION_SEED, settings.validation_graphs, nodes)
+    return Corpus(f"layered, {nodes} nodes", epoch_graphs, validation)
+
+
+def real_graphs(dataset: str) -> dict[str, list[ComputationGraph]]:
+    """The graphs of a data set by split: train, valid and test (``model_zoo``, by family)."""
+    graphs = load.model_zoo("all", folder=None if dataset == "model_zoo" else dataset)
+    own = load.splits(graphs)
+    return {
+        split: [graph for graph, its in zip(graphs, own, strict=True) if its == split]
+        for split in ("train", "valid", "test")
+    }
+
+
+def real_tests(
+    graphs: Sequence[ComputationGraph], settings: RealGraphs
+) -> dict[str, list[ComputationGraph]]:
+    """Test graphs by setting: "200-500 nodes" and so on, those without any left out."""
+    strata = settings.strata
+    found = {f"{s} nodes": between(graphs, *_ends(s), settings.test_graphs) for s in strata}
+    if not any(found.values()):
+        raise OptionError(f"strata {','.join(strata)}: no test graph is in any of them")
+    return {setting: some for setting, some in found.items() if some}
+
+
+def real_corpus(
+    settings: Real, training: Sequence[ComputationGraph], validation: Sequence[ComputationGraph]
+) -> Corpus[EpochGraphs]:
+    """Real graphs whose best simple order isn't at its lower bound; to train on, copies of them
+    with other sizes, too (REGAL, A.1)."""
+    most = settings.train_ops
+    pool = corpora.variants(
+        between(_with_headroom(training, most), 2, most + 1, settings.train_graphs),
+        range(settings.copies + 1),
+        num_microbatches=1,
+        max_ops=most,
+    )
+    if not pool:
+        raise OptionError(f"train_ops {most}: no training graph is that small")
+    held_out = between(_with_headroom(validation, most), 2, most + 1, settings.validation_graphs)
+    return Corpus(settings.dataset, in_turns(pool, settings.training), held_out)
+
+
+def between(
+    graphs: Sequence[ComputationGraph], low: int, below: int, most: int
+) -> list[ComputationGraph]:
+    """At most ``most`` of the graphs with low <= ops < below, evenly spaced by size."""
+    fitting = [graph for graph in graphs if low <= graph.num_ops < below]
+    return corpora.evenly_by_size(fitting, most)
+
+
+def in_turns(pool: Sequence[ComputationGraph], config: OrderingTraining) -> EpochGraphs:
+    """Epochs of ``epoch_graphs`` graphs at random, none drawn again before all others were."""
+
+    def epoch_graphs(epoch: int) -> list[ComputationGraph]:
+        rng = np.random.default_rng((config.seed, TRAINING_SEED + epoch))
+        turns = -(-config.epoch_graphs // len(pool))
+        chosen = np.concatenate([rng.permutation(len(pool)) for _ in range(turns)])
+        return [pool[index] for index in chosen[: config.epoch_graphs]]
+
+    return epoch_graphs
+
+
+def _with_headroom(graphs: Sequence[ComputationGraph], most: int) -> list[ComputationGraph]:
+    """Those of at most so many ops that a policy could learn anything from."""
+    return [g for g in graphs if 2 <= g.num_ops <= most and _has_headroom(g)]
+
+
+def _has_headroom(graph: ComputationGraph) -> bool:
+    best = best_simple_schedule(graph, "peak_memory", Platform(1)).cost
+    return best > PlacementProblem(graph, 1, "peak_memory").lower_bound
+
+
+def _ends(stratum: str) -> tuple[int, int]:
+    low, _, below = stratum.partition("-")
+    if not (low.isdecimal() and below.isdecimal()):
+        raise OptionError(f"strata: {stratum!r} is not FROM-BELOW, such as 200-500")
+    return int(low), int(below)

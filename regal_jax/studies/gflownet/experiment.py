@@ -27,10 +27,10 @@ from regal_jax.studies.comparison.candidates import COLUMNS, Measure, Policies, 
 from regal_jax.studies.gflownet import plots, tables
 from regal_jax.studies.gflownet.tables import Line, PaperTable
 from regal_jax.training import gflownet, ppo
-from regal_jax.training.flow_loop import VALIDATION, train_flow
-from regal_jax.training.flow_plan import Learner
+from regal_jax.training.flow import VALIDATION, train_flow
 from regal_jax.training.gflownet import FlowTraining
 from regal_jax.training.ppo import PPOTraining
+from regal_jax.training.trainer import Learner
 
 FLAGS = flags.FLAGS
 
@@ -149,12 +149,11 @@ def train(
     """
     policy, plan = config_flags.read(FlowConfig, FLAGS), _plan(system)
     plan = dataclasses.replace(plan, seed=plan.seed + seed, **changes)
-    unseeded = dataclasses.replace(plan, seed=0)  # so that all seeds share a compilation
     with progress.bar(f"{name or system} on {corpus.name}", plan.steps) as update:
         return train_flow(
             corpus.graphs,
             corpus.validation,
-            learner=_learner(policy, unseeded),
+            learner=_learner(policy, plan),
             policy=policy,
             plan=plan,
             directory=training_folder(folder, name or system) / f"seed_{seed}",

@@ -27,8 +27,8 @@ from regal_jax.studies.one_shot import tables
 from regal_jax.studies.one_shot.tables import MachineLine
 from regal_jax.studies.topoformer import plots as topoformer_plots
 from regal_jax.training import checkpoints
-from regal_jax.training.one_shot import OneShotTraining
-from regal_jax.training.one_shot_loop import EpochGraphs, train_one_shot
+from regal_jax.training.one_shot import OneShotTraining, train_one_shot
+from regal_jax.training.trainer import EpochGraphs
 
 FLAGS = flags.FLAGS
 

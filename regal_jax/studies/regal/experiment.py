@@ -16,8 +16,7 @@ from regal_jax.reporting import progress
 from regal_jax.studies import flags as config_flags
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.searches import Run
-from regal_jax.training.regal import TrainingConfig
-from regal_jax.training.regal_pipeline import train_regal
+from regal_jax.training.regal import TrainingConfig, train_regal
 
 FLAGS = flags.FLAGS
 

@@ -13,8 +13,7 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import results
 from regal_jax.training import checkpoints
-from regal_jax.training.regal import TrainingConfig
-from regal_jax.training.regal_pipeline import train_regal
+from regal_jax.training.regal import TrainingConfig, train_regal
 
 METRIC = "validation_improvement"
 EXTRA_COLUMNS = ("steps",)

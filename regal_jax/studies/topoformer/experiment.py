@@ -30,8 +30,8 @@ from regal_jax.studies.topoformer import plots
 from regal_jax.studies.topoformer import tables as topoformer_tables
 from regal_jax.studies.topoformer.tables import OrderingLine, PaperTable
 from regal_jax.training import checkpoints
-from regal_jax.training.ordering_loop import EpochGraphs, train_ordering
-from regal_jax.training.topological_order import OrderingTraining
+from regal_jax.training.topological_order import OrderingTraining, train_ordering
+from regal_jax.training.trainer import EpochGraphs
 
 FLAGS = flags.FLAGS
 

@@ -134,7 +134,6 @@ def train_flow(
             file, policy, {**(about or {}), "system": learner.name}, lambda params: params["policy"]
         ),
         hyperparameters={
-            "system": learner.name,
             "policy": policy,
             "training": plan,
             "training_data": settings.graphs_fingerprint(graphs),

@@ -65,8 +65,12 @@ def code_version() -> dict[str, str]:
     package, digest = Path(__file__).parents[1], hashlib.sha256()
     for file in sorted(package.rglob("*.py")):
         digest.update(file.relative_to(package).as_posix().encode() + file.read_bytes())
+    try:
+        version = importlib.metadata.version("regal_jax")
+    except importlib.metadata.PackageNotFoundError:
+        version = "not installed"
     return {
-        "regal_jax": importlib.metadata.version("regal_jax"),
+        "regal_jax": version,
         "source": digest.hexdigest()[:16],
         "jax": jax.__version__,
     }

@@ -149,16 +149,17 @@ def fit(
       example: what ``learner.init`` gets the shapes from.
       seed: of the parameters and all updates.
       policy: the file of the trained policy.
-      hyperparameters: see ``settings.resolved``; they must be those that a run began with, but for
-        numbers named in ``may_grow``, which may be larger.
+      hyperparameters: dataclasses and other values, by name, that a run must go on with; numbers
+        named in ``may_grow``, as in "training.steps", may be larger than it began with.
       chunk: most updates at a time.
       on_step: called with (step, metrics) for each step.
 
     Raises:
-      OptionError: if training diverges, for changed hyperparameters, and for checkpoints of before
-        there were any in them.
+      OptionError: if training diverges, for changed hyperparameters, and for checkpoints that have
+        none, of older versions.
     """
-    directory, stored = Path(run_dir).absolute(), settings.stored(hyperparameters)
+    directory = Path(run_dir).absolute()
+    stored = settings.stored({"system": learner.name, **hyperparameters})
     with checkpoints.checkpoint_manager(directory / "checkpoints") as manager:
         earlier = checkpoints.latest_settings(manager)
         settings.check(directory, earlier, stored, may_grow)

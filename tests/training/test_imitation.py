@@ -13,7 +13,7 @@ from regal_jax.training.checkpoints import load_policy
 from regal_jax.training.imitation import Closeness
 from regal_jax.training.regal import TrainingConfig, train_regal
 from regal_jax.training.regal_examples import prepare_examples
-from tests.training.cases import small_graphs
+from tests.training.cases import rows, small_graphs, stopped
 
 REGAL = RegalConfig(
     size=8, rounds=1, levels=4, feature_evaluations=100, feature_set="incumbent", normalise=True
@@ -85,6 +85,40 @@ def test_the_best_script_is_chosen_and_learned(buckets, tmp_path):
     real = np.asarray(inputs.real)
     agreement = (np.asarray(REGAL.policy.mode(learned, inputs)) == expert[0])[real].mean()
     assert agreement > 0.5  # of four levels
+
+
+def test_imitation_that_was_stopped_ends_bit_for_bit_where_it_would_have(
+    buckets, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(imitation, "CHECKPOINT_EVERY", 2)
+    bucket, made = buckets[0], []
+    inputs = bucket.examples.take(np.array(0)).inputs
+
+    def experts():
+        made.append(1)
+        shape = (bucket.examples.num_graphs, *inputs.real.shape, REGAL.space.num_choices)
+        return [np.random.default_rng(0).integers(REGAL.levels, size=shape, dtype=np.int32)]
+
+    def run(name, stop_after=None):
+        return imitation.imitate(
+            REGAL.policy.init(jax.random.key(0), inputs),
+            buckets,
+            experts,
+            steps=5,
+            regal=REGAL,
+            evaluations=350,
+            batch_size=2,
+            seed=0,
+            directory=tmp_path / name,
+            on_step=stopped(stop_after),
+        )
+
+    with pytest.raises(KeyboardInterrupt):
+        run("parts", stop_after=3)
+    jax.tree.map(np.testing.assert_array_equal, run("parts"), run("whole"))
+    assert rows(tmp_path / "parts" / "imitation") == rows(tmp_path / "whole" / "imitation")
+    run("whole")
+    assert len(made) == 3  # a finished run needs no experts
 
 
 def test_training_begins_from_imitation_and_resumes(tmp_path):

@@ -196,6 +196,7 @@ def test_what_a_run_was_made_with_is_in_its_folder(tmp_path):
     fit(tmp_path)
     found = json.loads((tmp_path / "config.json").read_text())
     assert found["hyperparameters"] == {
+        "system": "line",
         "training.rate": 1.0,
         "training.steps": STEPS,
         "training.sizes": [3],

@@ -90,6 +90,20 @@ def test_a_resumed_run_ends_bit_for_bit_where_it_would_have(whole, resumed):
     assert (whole / "best.policy").read_bytes() == (resumed / "best.policy").read_bytes()
 
 
+def test_orders_drawn_on_the_device_end_bit_for_bit_where_they_would_have(tmp_path):
+    """In chunks, unlike those of the kernel."""
+    config = dataclasses.replace(CONFIG, sampler="device", epochs=2, epoch_graphs=6)
+    assert not reinforce.learner([], POLICY, CONFIG, None).traceable
+    assert reinforce.learner([], POLICY, config, None).traceable
+    run(tmp_path / "whole", config=config)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "parts", config=config, stop_after=4)
+    run(tmp_path / "parts", config=config)
+    whole, resumed = (checkpoint(tmp_path / name, 6) for name in ("whole", "parts"))
+    chex.assert_trees_all_equal(whole, resumed)
+    assert rows(tmp_path / "whole") == rows(tmp_path / "parts")
+
+
 def test_epochs_of_other_graphs_share_a_compilation(whole, resumed, shapes):
     """Though they have different numbers of edges; the runs share it, too."""
     counts = [{len(oracle.plain_pairs(graph)) for graph in epoch_graphs(e)} for e in range(3)]

@@ -147,7 +147,8 @@ def train_step(
         "passes": passes,
         "gradient_norm": norm,
     }
-    return state.replace(params=params, opt_state=opt_state, step=state.step + 1), metrics
+    state = trainer.changed(state, params=params, opt_state=opt_state, step=state.step + 1)
+    return state, metrics
 
 
 def ppo_loss(

@@ -201,13 +201,18 @@ def new_state(
     )
 
 
+def changed(state: Any, **changes: Any) -> Any:
+    """A state with some fields changed."""
+    return dataclasses.replace(state, **changes)
+
+
 def descend(
     state: TrainState, gradient: Any, optimizer: optax.GradientTransformation
 ) -> TrainState:
     """The state after a step of the optimizer along a gradient."""
     updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
     params = optax.apply_updates(state.params, updates)
-    return state.replace(params=params, opt_state=opt_state, step=state.step + 1)
+    return changed(state, params=params, opt_state=opt_state, step=state.step + 1)
 
 
 def device_mesh(batch_size: int) -> Mesh:
@@ -260,7 +265,8 @@ def _shape(data: Any) -> Any:
 
 def _first_state(learner: Learner, example: Any, seed: int) -> TrainState:
     init_key, key = jax.random.split(jax.random.key(seed))
-    state = learner.init(init_key, example).replace(key=jax.random.key_data(key))
+    state = learner.init(init_key, example)
+    state = changed(state, key=jax.random.key_data(key))
     return jax.device_put(state, NamedSharding(_mesh(learner), P()))
 
 
@@ -281,14 +287,14 @@ def _validated(
         return state, found
     policy.write(state, found)
     best = jax.device_put(jnp.float32(cost), state.best_cost.sharding)
-    return state.replace(best_params=state.params, best_cost=best), found
+    return changed(state, best_params=state.params, best_cost=best), found
 
 
 def _end_epoch(state: TrainState, policy: PolicyFile) -> TrainState:
     """The state of a new epoch; writes the policy if nothing is selected by validation."""
     if state.best_params is None:
         policy.write(state, {})
-    return state.replace(epoch=state.epoch + jnp.int32(1))
+    return changed(state, epoch=state.epoch + jnp.int32(1))
 
 
 Advance = Callable[[TrainState, list[Any]], tuple[TrainState, list[dict[str, Any]]]]
@@ -301,9 +307,10 @@ def _updates(learner: Learner, chunk: int) -> Iterator[Advance]:
     if not learner.traceable:
         yield functools.partial(_on_host, learner)
         return
-    mesh, shapes = _mesh(learner), set()
+    mesh, shapes = _mesh(learner), set[Any]()
     own = P(None, *mesh.axis_names) if learner.mesh else P()
-    steps = jax.jit(functools.partial(_steps, learner), out_shardings=NamedSharding(mesh, P()))
+    placed = NamedSharding(mesh, P())
+    steps: Any = jax.jit(functools.partial(_steps, learner), out_shardings=placed)
 
     def advance(state, data):
         if len(shapes | {_shape(data[0])}) > MOST_SHAPES:

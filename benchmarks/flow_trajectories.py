@@ -43,7 +43,7 @@ from regal_jax.policies.gflownet import rollout, sampling
 from regal_jax.policies.gflownet.policy import flow_inputs, flow_policy, padded_inputs
 from regal_jax.policies.gflownet.types import FlowConfig, FlowLogits, FlowPolicy, masked_log_softmax
 from regal_jax.search.placements import candidates
-from regal_jax.training import flow_rollouts, gflownet
+from regal_jax.training import flow, gflownet
 from regal_jax.training.gflownet import FlowTraining
 
 SIZE = {"size": 32, "heads": 1, "head_size": 16, "layers": 2}
@@ -215,7 +215,7 @@ def _checked_network(graph: ComputationGraph):
     drawn = jax.jit(
         lambda key: rollout.sample(policy, params, key, inputs, temperature, count=count, **options)
     )(jax.random.key(1))
-    reward = (flow_rollouts.speedups(inputs, drawn.makespan) - DEVICES) / TEMPERATURE
+    reward = (flow.speedups(inputs, drawn.makespan) - DEVICES) / TEMPERATURE
 
     def loss(params):
         arguments = (policy, params, inputs, temperature, drawn.op, drawn.device)

@@ -9,7 +9,7 @@ from regal_jax.reporting import figures
 from regal_jax.reporting.curves import read_curve
 
 LABELS = {"cost": "samples, mean", "best_cost": "samples, best", "validation_cost": "validation"}
-"""What is drawn, of the columns of ``training.one_shot_loop``."""
+"""What is drawn, of the columns of ``training.one_shot``."""
 
 
 def plot_training(

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,21 +11,49 @@ import flax.serialization
 import jax
 import orbax.checkpoint as ocp
 
-from regal_jax.errors import RegalError
+from regal_jax.errors import OptionError, RegalError
 from regal_jax.graphs.files import write_atomically
 
 Config = TypeVar("Config")
+
+STATE, SETTINGS = "state", "hyperparameters"
+"""The parts of a checkpoint."""
 
 
 def checkpoint_manager(directory: str | os.PathLike, *, keep: int = 2) -> ocp.CheckpointManager:
     """A manager of the checkpoints in a directory; use it as a context manager."""
     options = ocp.CheckpointManagerOptions(max_to_keep=keep, create=True)
-    return ocp.CheckpointManager(Path(directory).absolute(), options=options)
+    handlers = {STATE: ocp.StandardCheckpointHandler(), SETTINGS: ocp.JsonCheckpointHandler()}
+    return ocp.CheckpointManager(
+        Path(directory).absolute(), options=options, item_handlers=handlers
+    )
 
 
-def save_checkpoint(manager: ocp.CheckpointManager, step: int, state: Any) -> None:
-    """Saves a pytree as the checkpoint of a step."""
-    manager.save(step, args=ocp.args.StandardSave(state))
+def save_checkpoint(
+    manager: ocp.CheckpointManager, step: int, state: Any, settings: Mapping[str, Any]
+) -> None:
+    """Saves a pytree as the checkpoint of a step, with the hyperparameters of the run."""
+    parts = {STATE: ocp.args.StandardSave(state), SETTINGS: ocp.args.JsonSave(dict(settings))}
+    manager.save(step, args=ocp.args.Composite(**parts))
+
+
+def latest_settings(manager: ocp.CheckpointManager) -> dict[str, Any] | None:
+    """The hyperparameters of the latest checkpoint; None if there is none.
+
+    OptionError for a checkpoint of before there were hyperparameters in them.
+    """
+    step = manager.latest_step()
+    if step is None:
+        return None
+    folder = Path(manager.directory)
+    if not (folder / str(step) / SETTINGS).is_dir():
+        raise OptionError(
+            f"{folder} holds checkpoints of an older version, which can't be resumed; choose"
+            " another output_dir"
+        )
+    return manager.restore(step, args=ocp.args.Composite(**{SETTINGS: ocp.args.JsonRestore()}))[
+        SETTINGS
+    ]
 
 
 def restore_latest(manager: ocp.CheckpointManager, state: Any) -> Any:
@@ -33,7 +62,8 @@ def restore_latest(manager: ocp.CheckpointManager, state: Any) -> Any:
     if step is None:
         return state
     shapes = jax.tree.map(ocp.utils.to_shape_dtype_struct, state)
-    return manager.restore(step, args=ocp.args.StandardRestore(shapes))
+    parts = {STATE: ocp.args.StandardRestore(shapes)}
+    return manager.restore(step, args=ocp.args.Composite(**parts))[STATE]
 
 
 def save_policy(

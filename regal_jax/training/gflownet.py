@@ -12,7 +12,6 @@ import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
 from regal_jax.errors import OptionError
@@ -20,9 +19,10 @@ from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs, flow_poli
 from regal_jax.policies.gflownet.rollout import Trajectories
 from regal_jax.policies.networks.message_passing import MLP
 from regal_jax.policies.networks.topoformer import Encoder, TemperatureEmbedding
-from regal_jax.training import flow_rollouts
+from regal_jax.training import flow, trainer
+from regal_jax.training.flow import FlowBatch, FlowPlan
 from regal_jax.training.flow_objectives import OBJECTIVES, Flows, log_reward
-from regal_jax.training.flow_plan import FlowPlan, Learner
+from regal_jax.training.trainer import Learner, TrainState
 
 METRICS = ("loss", "speedup", "best_speedup", "temperature", "gradient_norm")
 FlowLoss = Literal["log_partition_variance", "trajectory_balance", "detailed_balance"]
@@ -47,23 +47,21 @@ class FlowTraining(FlowPlan):
     test_temperature: float = 0.005
     final_rate: float = 1.0
 
+    @property
+    def temperatures(self) -> tuple[float, float]:
+        return self.min_temperature, self.max_temperature
 
-@chex.dataclass(frozen=True)
-class FlowState:
-    """Everything that training changes.
+    @property
+    def validation_temperature(self) -> float:
+        return self.test_temperature
 
-    Attributes:
-      params: {"policy": ...}, for trajectory balance {"log_partition": ...}, too.
-      optimizer: state of optax. step: int32[].
-    """
-
-    params: Any
-    optimizer: Any
-    step: chex.Array
+    @property
+    def growing(self) -> tuple[str, ...]:
+        return super().growing if self.final_rate == 1 else ()
 
 
 def learner(policy: FlowConfig, config: FlowTraining) -> Learner:
-    """A GFlowNet for ``flow_loop``. OptionError for options out of range."""
+    """A GFlowNet for ``train_flow``. OptionError for options out of range."""
     if config.loss not in OBJECTIVES:
         raise OptionError(f"loss is {config.loss!r}: one of {', '.join(OBJECTIVES)}")
     low, high = config.min_temperature, config.max_temperature
@@ -77,11 +75,10 @@ def learner(policy: FlowConfig, config: FlowTraining) -> Learner:
     def init(key, inputs):
         return init_state(key, inputs, policy, config)
 
-    def update(key, state, inputs, rng: np.random.Generator):
-        temperature = jnp.float32(np.exp(rng.uniform(np.log(low), np.log(high))))
-        return train_step(key, state, inputs, temperature, policy=policy, config=config)
+    def update(key, state, batch: FlowBatch):
+        return train_step(key, state, *batch, policy=policy, config=config)
 
-    return Learner("gflownet", init, update, METRICS, config.test_temperature)
+    return Learner("gflownet", init, update, lambda params: (None, {}), METRICS)
 
 
 class LogPartition(nn.Module):
@@ -106,32 +103,32 @@ def make_optimizer(config: FlowTraining) -> optax.GradientTransformation:
 
 
 @functools.partial(jax.jit, static_argnames=("policy", "config"))
-def init_state(key, inputs: FlowInputs, policy: FlowConfig, config: FlowTraining) -> FlowState:
-    """A FlowState with fresh parameters, from the shapes of one graph's inputs."""
+def init_state(key, inputs: FlowInputs, policy: FlowConfig, config: FlowTraining) -> TrainState:
+    """Fresh parameters {"policy": ...}, and {"log_partition": ...} for trajectory balance, from the
+    shapes of one graph's inputs."""
     policy_key, partition_key = jax.random.split(key)
     params = {"policy": flow_policy(policy).init(policy_key, inputs, config.num_devices)}
     if config.loss == "trajectory_balance":
         partition = LogPartition(policy)
         params["log_partition"] = partition.init(partition_key, inputs, jnp.float32(0.0))
-    optimizer = make_optimizer(config).init(params)
-    return FlowState(params=params, optimizer=optimizer, step=jnp.int32(0))
+    return trainer.new_state(params, make_optimizer(config), selects=False)
 
 
 @functools.partial(jax.jit, static_argnames=("policy", "config"))
 def train_step(
     key: chex.PRNGKey,
-    state: FlowState,
+    state: TrainState,
     inputs: FlowInputs,
     temperature: jax.Array,
     *,
     policy: FlowConfig,
     config: FlowTraining,
-) -> tuple[FlowState, dict[str, jax.Array]]:
+) -> tuple[TrainState, dict[str, jax.Array]]:
     """One update on a graph at a temperature; the new state and scalar metrics."""
     log_temperature = jnp.log(temperature)
     own = state.params["policy"]
-    drawn = flow_rollouts.drawn(own, key, inputs, log_temperature, policy, config)
-    speedup = flow_rollouts.speedups(inputs, drawn.makespan)
+    drawn = flow.drawn(own, key, inputs, log_temperature, policy, config)
+    speedup = flow.speedups(inputs, drawn.makespan)
     reward = log_reward(speedup, config.num_devices, temperature)
 
     def loss(params):
@@ -139,8 +136,6 @@ def train_step(
         return OBJECTIVES[config.loss](flows)
 
     value, gradient = jax.value_and_grad(loss)(state.params)
-    updates, optimizer = make_optimizer(config).update(gradient, state.optimizer, state.params)
-    params = optax.apply_updates(state.params, updates)
     metrics = {
         "loss": value,
         "speedup": jnp.mean(speedup),
@@ -148,7 +143,7 @@ def train_step(
         "temperature": temperature,
         "gradient_norm": optax.global_norm(gradient),
     }
-    return FlowState(params=params, optimizer=optimizer, step=state.step + 1), metrics
+    return trainer.descend(state, gradient, make_optimizer(config)), metrics
 
 
 def trajectory_flows(
@@ -162,7 +157,7 @@ def trajectory_flows(
 ) -> Flows:
     """The flows of drawn trajectories, differentiable in the parameters."""
     own = params["policy"]
-    found = flow_rollouts.likelihood(own, drawn, inputs, log_temperature, policy, config)
+    found = flow.likelihood(own, drawn, inputs, log_temperature, policy, config)
     partition = jnp.float32(0.0)
     if config.loss == "trajectory_balance":
         partition = LogPartition(policy).apply(params["log_partition"], inputs, log_temperature)
@@ -172,5 +167,5 @@ def trajectory_flows(
         log_reward=reward,
         log_flow=found.flow,
         log_partition=partition,
-        real=flow_rollouts.real_steps(drawn),
+        real=flow.real_steps(drawn),
     )

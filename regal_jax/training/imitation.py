@@ -8,7 +8,9 @@ features ("incumbent" feature set), so it learns when to follow it.
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -19,15 +21,18 @@ import optax
 from regal_jax.graphs.features.placement import PolicyInputs
 from regal_jax.policies.regal.beta_mutants import ActionSpace
 from regal_jax.policies.regal.policy import RegalConfig, learned_search
-from regal_jax.training.regal import Examples, TrainingConfig
-from regal_jax.training.regal_examples import Bucket
+from regal_jax.training import settings, trainer
+from regal_jax.training.regal_examples import Bucket, Examples
+from regal_jax.training.trainer import Batch, Learner, PolicyFile
 
 SIMILAR = 1e-9
 """Relative difference of costs from which on one action vector counts as better than another."""
 
-
 LEARNING_RATE = 5e-4
 """Of imitation, whose gradients are far less noisy than REINFORCE's."""
+
+CHECKPOINT_EVERY = 500
+"""Steps."""
 
 
 class Closeness(NamedTuple):
@@ -70,7 +75,8 @@ def best_scripts(
     bucket: Bucket,
     *,
     regal: RegalConfig,
-    config: TrainingConfig,
+    evaluations: int,
+    seed: int,
     on_progress: Callable[[], None] = lambda: None,
 ) -> np.ndarray:
     """int32[N, O, A]: for each example the scripted actions whose search ends best."""
@@ -78,8 +84,8 @@ def best_scripts(
     for row in range(bucket.examples.num_graphs):
         example = bucket.examples.take(np.array(row))
         scripts = np.stack(scripted_actions(example.inputs, regal.space))
-        key = jax.random.key(config.seed)
-        costs = np.asarray(_search_costs(key, example, scripts, bucket.model, regal, config))
+        key = jax.random.key(seed)
+        costs = np.asarray(_search_costs(key, example, scripts, bucket.model, regal, evaluations))
         chosen.append(scripts[int(np.argmax(costs <= costs.min() * (1 + SIMILAR)))])
         on_progress()
     return np.stack(chosen)
@@ -88,41 +94,92 @@ def best_scripts(
 def imitate(
     params: Any,
     buckets: Sequence[Bucket],
-    experts: Sequence[np.ndarray],
+    experts: Callable[[], Sequence[np.ndarray]],
     *,
     steps: int,
     regal: RegalConfig,
-    config: TrainingConfig,
-    on_step: Callable[[int, float], None] = lambda step, loss: None,
+    evaluations: int,
+    batch_size: int,
+    seed: int,
+    directory: str | os.PathLike,
+    on_step: Callable[[int, dict[str, float]], None] = lambda step, metrics: None,
 ) -> Any:
-    """Policy parameters after ``steps`` steps of Adam on -log p(expert's actions) a choice."""
+    """Policy parameters after ``steps`` steps of Adam on -log p(expert's actions) a choice.
+
+    Args:
+      params: to begin from.
+      experts: makes the actions of ``best_scripts`` for each bucket, if a step is left to do.
+      evaluations: those of ``best_scripts``.
+      directory: gets ``imitation.policy``, and the folder ``imitation`` of ``trainer.fit``.
+      on_step: called with (step, {"loss": nats a choice}) for each step.
+    """
+    directory = Path(directory)
+    state = trainer.fit(
+        learner(params, regal),
+        functools.partial(_batches, buckets, experts, steps, batch_size, seed),
+        directory / "imitation",
+        example=None,
+        seed=seed,
+        policy=PolicyFile(directory / "imitation.policy", regal, {"imitation_steps": steps}),
+        hyperparameters={
+            "policy": regal,
+            "evaluations": evaluations,
+            "batch_size": batch_size,
+            "seed": seed,
+            "steps": steps,
+            "first_params": settings.arrays_fingerprint(params),
+            "training_data": settings.arrays_fingerprint([b.examples.graph for b in buckets]),
+        },
+        may_grow=["steps"],
+        on_step=on_step,
+    )
+    return state.params
+
+
+def learner(params: Any, regal: RegalConfig) -> Learner:
+    """Maximum likelihood of experts' actions for ``trainer.fit``, from given parameters."""
     optimizer = optax.adam(LEARNING_RATE)
-    state = optimizer.init(params)
-    step_fn = jax.jit(functools.partial(_imitation_step, regal=regal, optimizer=optimizer))
+
+    def init(key, example):
+        return trainer.new_state(params, optimizer, selects=False)
+
+    def update(key, state, data):
+        inputs, actions = data
+
+        def loss_of(params):
+            log_prob = jax.vmap(regal.policy.log_prob, (None, 0, 0))(params, inputs, actions)
+            choices = jnp.sum(inputs.real, axis=1) * regal.space.num_choices
+            return -jnp.mean(log_prob / choices)
+
+        loss, gradient = jax.value_and_grad(loss_of)(state.params)
+        return trainer.descend(state, gradient, optimizer), {"loss": loss}
+
+    return Learner("imitation", init, update, lambda params: (None, {}), ("loss",))
+
+
+def _batches(
+    buckets: Sequence[Bucket],
+    experts: Callable[[], Sequence[np.ndarray]],
+    steps: int,
+    batch_size: int,
+    seed: int,
+    first: int,
+    epoch: int,
+) -> Iterator[Batch]:
+    """Batches of (inputs, expert's actions), each a function of (seed, step)."""
+    actions = experts() if first < steps else []
     sizes = np.array([bucket.examples.num_graphs for bucket in buckets], float)
-    for step in range(steps):
-        rng = np.random.default_rng((config.seed, 1, step))
+    for step in range(first, steps):
+        rng = np.random.default_rng((seed, 1, step))
         which = rng.choice(len(buckets), p=sizes / sizes.sum())
-        rows = rng.integers(buckets[which].examples.num_graphs, size=config.batch_size)
+        rows = rng.integers(buckets[which].examples.num_graphs, size=batch_size)
         inputs = buckets[which].examples.take(rows).inputs
-        params, state, loss = step_fn(params, state, inputs, experts[which][rows])
-        on_step(step + 1, float(loss))
-    return params
+        ends = (step + 1) % CHECKPOINT_EVERY == 0 or step + 1 == steps
+        yield Batch((inputs, actions[which][rows]), ends)
 
 
-def _imitation_step(params, state, inputs, actions, *, regal: RegalConfig, optimizer):
-    def loss_of(params):
-        log_prob = jax.vmap(regal.policy.log_prob, (None, 0, 0))(params, inputs, actions)
-        choices = jnp.sum(inputs.real, axis=1) * regal.space.num_choices
-        return -jnp.mean(log_prob / choices)
-
-    loss, gradient = jax.value_and_grad(loss_of)(params)
-    updates, state = optimizer.update(gradient, state, params)
-    return optax.apply_updates(params, updates), state, loss
-
-
-@functools.partial(jax.jit, static_argnames=("model", "regal", "config"))
-def _search_costs(key, example: Examples, scripts, model, regal: RegalConfig, config):
+@functools.partial(jax.jit, static_argnames=("model", "regal", "evaluations"))
+def _search_costs(key, example: Examples, scripts, model, regal: RegalConfig, evaluations: int):
     """float[S]: what searches with actions int32[S, O, A] find; they share their random numbers."""
 
     def best(actions):
@@ -130,7 +187,7 @@ def _search_costs(key, example: Examples, scripts, model, regal: RegalConfig, co
             key,
             model,
             example.graph,
-            config.evaluations - regal.evaluations_before,
+            evaluations - regal.evaluations_before,
             inputs=example.inputs,
             actions=actions,
             space=regal.space,

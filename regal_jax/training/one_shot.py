@@ -6,7 +6,9 @@ penalty of eq. 12 is of the rankings' logits alone.
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import chex
@@ -17,6 +19,7 @@ import optax
 
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import OptionError
+from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.one_shot.policy import (
     Draws,
     OneShotConfig,
@@ -26,8 +29,15 @@ from regal_jax.policies.one_shot.policy import (
     greedy,
     log_prob,
     one_shot_policy,
+    padded_inputs,
 )
 from regal_jax.policies.topological_order.policy import OrderingInputs, flip_signs
+from regal_jax.training import settings, trainer
+from regal_jax.training.reinforce import standardised
+from regal_jax.training.trainer import Batch, EpochGraphs, Learner, PolicyFile, TrainState
+
+METRICS = ("cost", "best_cost", "cost_std", "log_prob", "logit_norm", "gradient_norm")
+"""Costs are makespans over the graph's lower bound: the samples' mean, least and deviation."""
 
 OneShotBaseline = Literal["standardised", "greedy_rollout"]
 
@@ -72,22 +82,117 @@ class OneShotExample(NamedTuple):
     problem: MachineProblem
 
 
-@chex.dataclass(frozen=True)
-class OneShotState:
-    """Everything that training changes.
+def train_one_shot(
+    graphs: Sequence[ComputationGraph] | EpochGraphs,
+    validation: Sequence[ComputationGraph],
+    *,
+    policy: OneShotConfig,
+    config: OneShotTraining,
+    directory: str | os.PathLike,
+    initial_params: Any = None,
+    about: dict[str, Any] | None = None,
+    on_step: Callable[[int, dict[str, float]], None] = lambda step, metrics: None,
+) -> Path:
+    """Trains a policy; returns the file of the parameters that were best on ``validation``.
 
-    Attributes:
-      params: of the policy. baseline: parameters that were best on the validation graphs.
-      best: float32[], their mean cost there, relative to the lower bound.
-      optimizer: state of optax. step: int32[]. epoch: int32[], epochs that are over.
+    After each epoch the validation graphs are scheduled, and a checkpoint is written. An
+    interrupted run continues from the last one, to the same parameters, see ``trainer.fit``.
+
+    Args:
+      graphs: all training graphs, each of which an epoch sees once; or see EpochGraphs (called in a
+        background thread).
+      validation: graphs to choose parameters by.
+      policy, config: what to train, and how.
+      directory: gets ``checkpoints/``, ``metrics.csv``, ``config.json`` and ``best.policy``.
+      initial_params: to begin from, fresh ones by default.
+      about: goes into the policy file.
+      on_step: called with (step, metrics) for each step.
+
+    Raises:
+      OptionError: without graphs, for options out of range, and if training diverges.
+      GraphError: for a graph that isn't a machine problem.
     """
+    _check(validation, config)
+    epoch_graphs = graphs if callable(graphs) else lambda epoch: graphs
+    held_out = [prepared(graph, policy) for graph in validation]
+    file = Path(directory) / "best.policy"
+    trainer.fit(
+        learner(held_out, policy, config, initial_params),
+        functools.partial(_batches, epoch_graphs, policy, config),
+        directory,
+        example=held_out[0].inputs,
+        seed=config.seed,
+        policy=PolicyFile(file, policy, {**(about or {}), "system": "one_shot"}),
+        hyperparameters={
+            "policy": policy,
+            "training": config,
+            "training_data": None if callable(graphs) else settings.graphs_fingerprint(graphs),
+            "validation_data": settings.graphs_fingerprint(validation),
+            "initial_params": settings.arrays_fingerprint(initial_params),
+            **(about or {}),
+        },
+        may_grow=["training.epochs"],
+        on_step=on_step,
+    )
+    return file
 
-    params: Any
-    baseline: Any
-    best: chex.Array
-    optimizer: Any
-    step: chex.Array
-    epoch: chex.Array
+
+def learner(
+    held_out: Sequence[OneShotExample],
+    policy: OneShotConfig,
+    config: OneShotTraining,
+    initial_params: Any = None,
+) -> Learner:
+    """REINFORCE for ``trainer.fit``, on the host: samples and their costs are compiled kernels'."""
+
+    def init(key, inputs):
+        if initial_params is not None:
+            return with_params(initial_params, config)
+        return init_state(key, inputs, policy, config)
+
+    def update(key, state, batch):
+        return train_step(key, state, batch, policy=policy, config=config)
+
+    def validate(params):
+        cost = validation_cost(params, held_out, policy, config)
+        return cost, {"validation_cost": cost}
+
+    return Learner(
+        "one_shot",
+        init,
+        update,
+        validate,
+        METRICS,
+        ("validation_cost",),
+        traceable=False,
+        validates_first=True,
+    )
+
+
+def prepared(graph: ComputationGraph, policy: OneShotConfig) -> OneShotExample:
+    """A graph for training, padded to one of few sizes, so that few compilations are needed."""
+    problem = MachineProblem(graph, generation=policy.generation)
+    return OneShotExample(padded_inputs(graph, policy), problem)
+
+
+def validation_cost(
+    params: Any,
+    held_out: Sequence[OneShotExample],
+    policy: OneShotConfig,
+    config: OneShotTraining,
+) -> float:
+    """Mean over the graphs of the makespan relative to the lower bound, 1 where both are 0."""
+    found = []
+    for example in held_out:
+        its = scores(params, example, policy)
+        drawn = greedy(its)
+        if config.validation_samples:
+            rng = np.random.default_rng(0)  # the same noise, whatever the parameters
+            drawn = draw(rng, its, config.validation_samples)
+        makespan = costs(example.problem, drawn).min()
+        bound = example.problem.lower_bound
+        found.append(makespan / bound if bound > 0 else 1.0)
+    return float(np.mean(found))
 
 
 def make_optimizer(config: OneShotTraining) -> optax.GradientTransformation:
@@ -97,21 +202,16 @@ def make_optimizer(config: OneShotTraining) -> optax.GradientTransformation:
     )
 
 
-def init_state(key, inputs: OrderingInputs, policy: OneShotConfig, config: OneShotTraining):
-    """A OneShotState with fresh parameters, from the shapes of one graph's inputs."""
+def init_state(
+    key: chex.PRNGKey, inputs: OrderingInputs, policy: OneShotConfig, config: OneShotTraining
+) -> TrainState:
+    """Fresh parameters, from the shapes of one graph's inputs."""
     return with_params(one_shot_policy(policy).init(key, inputs), config)
 
 
-def with_params(params: Any, config: OneShotTraining) -> OneShotState:
-    """A OneShotState that begins from given parameters."""
-    return OneShotState(
-        params=params,
-        baseline=params,
-        best=jnp.float32(jnp.inf),
-        optimizer=make_optimizer(config).init(params),
-        step=jnp.int32(0),
-        epoch=jnp.int32(0),
-    )
+def with_params(params: Any, config: OneShotTraining) -> TrainState:
+    """A state that begins from given parameters."""
+    return trainer.new_state(params, make_optimizer(config))
 
 
 def scores(params: Any, example: OneShotExample, policy: OneShotConfig) -> Scores:
@@ -128,19 +228,14 @@ def costs(problem: MachineProblem, drawn: Draws) -> np.ndarray:
     return problem.makespans(chromosomes(problem, drawn.priorities, drawn.holds))
 
 
-def standardised(makespans: np.ndarray, epsilon: float) -> np.ndarray:
-    """float64[N]: eq. 13; the deviation is that of the samples themselves (over N, not N - 1)."""
-    return (makespans - makespans.mean()) / max(makespans.std(), epsilon)
-
-
 def train_step(
     key: chex.PRNGKey,
-    state: OneShotState,
+    state: TrainState,
     batch: Sequence[OneShotExample],
     *,
     policy: OneShotConfig,
     config: OneShotTraining,
-) -> tuple[OneShotState, dict[str, float]]:
+) -> tuple[TrainState, dict[str, float]]:
     """One gradient step on a few graphs, one after the other; the new state and scalar metrics."""
     gradient, metrics = None, []
     for index, example in enumerate(batch):
@@ -153,7 +248,7 @@ def train_step(
     return state, {**means, "gradient_norm": float(norm)}
 
 
-def _one_graph(key, state: OneShotState, example: OneShotExample, policy, config):
+def _one_graph(key, state: TrainState, example: OneShotExample, policy, config):
     """(gradient of a graph's loss, metrics)."""
     flip_key, sample_key = jax.random.split(key)
     example = example._replace(inputs=_flip(flip_key, example.inputs, policy))
@@ -163,7 +258,7 @@ def _one_graph(key, state: OneShotState, example: OneShotExample, policy, config
     if config.baseline == "standardised":
         advantage = standardised(makespans, config.epsilon)
     else:
-        advantage = makespans - _greedy_cost(state.baseline, example, policy)
+        advantage = makespans - _greedy_cost(state.best_params, example, policy)
     gradient, numbers = _gradient(
         state.params,
         example.inputs,
@@ -219,7 +314,45 @@ def _gradient(params, inputs: OrderingInputs, drawn, advantage, policy, c_logits
 @functools.partial(jax.jit, static_argnames=("count", "config"))
 def _update(state, gradient, count: int, config):
     gradient = jax.tree.map(lambda leaf: leaf / count, gradient)
-    updates, optimizer = make_optimizer(config).update(gradient, state.optimizer, state.params)
-    params = optax.apply_updates(state.params, updates)
-    state = dataclasses.replace(state, params=params, optimizer=optimizer, step=state.step + 1)
-    return state, optax.global_norm(gradient)
+    return trainer.descend(state, gradient, make_optimizer(config)), optax.global_norm(gradient)
+
+
+def _batches(
+    epoch_graphs: EpochGraphs,
+    policy: OneShotConfig,
+    config: OneShotTraining,
+    step: int,
+    first: int,
+) -> Iterator[Batch]:
+    """The batches of all epochs from the first on.
+
+    The order of graphs is a function of (seed, epoch). Prepared graphs are kept for the next epoch,
+    as the eigenvectors among their features take long.
+    """
+    kept: dict[str, OneShotExample] = {}
+    for epoch in range(first, config.epochs):
+        graphs = epoch_graphs(epoch)
+        if not graphs:
+            raise OptionError(f"no training graphs in epoch {epoch}")
+        current = {graph.fingerprint for graph in graphs}
+        kept = {key: example for key, example in kept.items() if key in current}
+        order = np.random.default_rng((config.seed, epoch)).permutation(len(graphs))
+        for begin in range(0, len(order), config.batch_size):
+            batch = []
+            for graph in (graphs[index] for index in order[begin : begin + config.batch_size]):
+                if graph.fingerprint not in kept:
+                    kept[graph.fingerprint] = prepared(graph, policy)
+                batch.append(kept[graph.fingerprint])
+            yield Batch(batch, begin + config.batch_size >= len(order))
+
+
+def _check(validation: Sequence[ComputationGraph], config: OneShotTraining) -> None:
+    if not validation:
+        raise OptionError("no validation graphs")
+    if config.batch_size < 1:
+        raise OptionError(f"batch_size is {config.batch_size}, less than 1")
+    least = 2 if config.baseline == "standardised" else 1
+    if config.samples < least:
+        raise OptionError(f"the {config.baseline} baseline needs at least {least} samples a graph")
+    if not config.epsilon > 0:
+        raise OptionError(f"epsilon is {config.epsilon}, not above 0")

@@ -10,20 +10,19 @@ function is a head on the policy's encoder (Spinning Up has a network of its own
 import dataclasses
 import functools
 import math
-from typing import Any
 
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
 from regal_jax.errors import OptionError
 from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs, flow_policy
 from regal_jax.policies.gflownet.rollout import Likelihood
-from regal_jax.training import flow_rollouts
+from regal_jax.training import flow, trainer
+from regal_jax.training.flow import FlowBatch, FlowPlan
 from regal_jax.training.flow_objectives import log_reward
-from regal_jax.training.flow_plan import FlowPlan, Learner
+from regal_jax.training.trainer import Learner, TrainState
 
 METRICS = ("loss", "speedup", "best_speedup", "entropy", "passes", "gradient_norm")
 
@@ -53,18 +52,21 @@ class PPOTraining(FlowPlan):
     final_entropy: float = 0.01
     final_rate: float = 0.1
 
+    @property
+    def temperatures(self) -> tuple[float, float]:
+        return self.temperature, self.temperature
 
-@chex.dataclass(frozen=True)
-class PPOState:
-    """Everything that training changes: params {"policy": ...}, state of optax, step int32[]."""
+    @property
+    def validation_temperature(self) -> float:
+        return self.temperature
 
-    params: Any
-    optimizer: Any
-    step: chex.Array
+    @property
+    def growing(self) -> tuple[str, ...]:
+        return super().growing if self.final_rate == self.final_entropy == 1 else ()
 
 
 def learner(policy: FlowConfig, config: PPOTraining) -> Learner:
-    """PPO for ``flow_loop``. OptionError for options out of range."""
+    """PPO for ``train_flow``. OptionError for options out of range."""
     if not 0 < config.temperature < math.inf:
         raise OptionError(f"temperature must be a positive number, got {config.temperature}")
     if config.passes < 1 or config.trajectories < 2:
@@ -75,10 +77,10 @@ def learner(policy: FlowConfig, config: PPOTraining) -> Learner:
     def init(key, inputs):
         return init_state(key, inputs, policy, config)
 
-    def update(key, state, inputs, rng: np.random.Generator):
-        return train_step(key, state, inputs, policy=policy, config=config)
+    def update(key, state, batch: FlowBatch):
+        return train_step(key, state, batch.inputs, policy=policy, config=config)
 
-    return Learner("ppo", init, update, METRICS, config.temperature)
+    return Learner("ppo", init, update, lambda params: (None, {}), METRICS)
 
 
 def make_optimizer(config: PPOTraining) -> optax.GradientTransformation:
@@ -88,37 +90,37 @@ def make_optimizer(config: PPOTraining) -> optax.GradientTransformation:
 
 
 @functools.partial(jax.jit, static_argnames=("policy", "config"))
-def init_state(key, inputs: FlowInputs, policy: FlowConfig, config: PPOTraining) -> PPOState:
-    """A PPOState with fresh parameters, from the shapes of one graph's inputs."""
+def init_state(key, inputs: FlowInputs, policy: FlowConfig, config: PPOTraining) -> TrainState:
+    """Fresh parameters {"policy": ...}, from the shapes of one graph's inputs."""
     params = {"policy": flow_policy(policy).init(key, inputs, config.num_devices)}
-    return PPOState(params=params, optimizer=make_optimizer(config).init(params), step=jnp.int32(0))
+    return trainer.new_state(params, make_optimizer(config), selects=False)
 
 
 @functools.partial(jax.jit, static_argnames=("policy", "config"))
 def train_step(
     key: chex.PRNGKey,
-    state: PPOState,
+    state: TrainState,
     inputs: FlowInputs,
     *,
     policy: FlowConfig,
     config: PPOTraining,
-) -> tuple[PPOState, dict[str, jax.Array]]:
+) -> tuple[TrainState, dict[str, jax.Array]]:
     """Draws schedules of a graph and improves the policy on them; the new state and metrics."""
     log_temperature = jnp.float32(math.log(config.temperature))
     own = state.params["policy"]
-    drawn = flow_rollouts.drawn(own, key, inputs, log_temperature, policy, config)
-    speedup = flow_rollouts.speedups(inputs, drawn.makespan)
+    drawn = flow.drawn(own, key, inputs, log_temperature, policy, config)
+    speedup = flow.speedups(inputs, drawn.makespan)
     returns = log_reward(speedup, config.num_devices, config.temperature)[:, None]
-    real = flow_rollouts.real_steps(drawn)
+    real = flow.real_steps(drawn)
     share = state.step / config.steps
     entropy_weight = config.entropy_weight * config.final_entropy**share
     rate = config.learning_rate * config.final_rate**share
     seen = (drawn, inputs, log_temperature, policy, config)
-    old = flow_rollouts.likelihood(own, *seen)
+    old = flow.likelihood(own, *seen)
     advantage = standardised(returns - old.flow, real)
 
     def loss(params):
-        new = flow_rollouts.likelihood(params["policy"], *seen)
+        new = flow.likelihood(params["policy"], *seen)
         return ppo_loss(new, old, advantage, returns, real, entropy_weight, config), new
 
     def improve(carry):
@@ -135,8 +137,8 @@ def train_step(
         return (carry[3] < config.passes) & ~carry[4]
 
     numbers = (jnp.float32(0.0), jnp.float32(0.0))
-    start = (state.params, state.optimizer, numbers, jnp.int32(0), jnp.bool_(False))
-    params, optimizer, (value, norm), passes, _ = jax.lax.while_loop(go_on, improve, start)
+    start = (state.params, state.opt_state, numbers, jnp.int32(0), jnp.bool_(False))
+    params, opt_state, (value, norm), passes, _ = jax.lax.while_loop(go_on, improve, start)
     metrics = {
         "loss": value,
         "speedup": jnp.mean(speedup),
@@ -145,7 +147,8 @@ def train_step(
         "passes": passes,
         "gradient_norm": norm,
     }
-    return PPOState(params=params, optimizer=optimizer, step=state.step + 1), metrics
+    state = trainer.changed(state, params=params, opt_state=opt_state, step=state.step + 1)
+    return state, metrics
 
 
 def ppo_loss(

@@ -2,6 +2,10 @@
 
 import dataclasses
 import functools
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import chex
@@ -13,9 +17,17 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from regal_jax.environments.placement.cost import CostModel
+from regal_jax.environments.schedule import Objective
+from regal_jax.errors import OptionError
+from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features.placement import PolicyInputs
 from regal_jax.policies.networks.message_passing import GraphValue
-from regal_jax.policies.regal.policy import RegalConfig, learned_search
+from regal_jax.policies.regal.policy import RegalConfig, learned_search, regal_search
+from regal_jax.reporting import progress
+from regal_jax.training import checkpoints, imitation, settings, trainer
+from regal_jax.training.regal_examples import Bucket, Examples, prepare_examples
+from regal_jax.training.reinforce import leave_one_out
+from regal_jax.training.trainer import Batch, Learner, PolicyFile, Static, TrainState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,40 +56,158 @@ class TrainingConfig:
     seed: int = 0
 
 
-class Examples(NamedTuple):
-    """Training problems of one padded shape, stacked; N of them.
+class RegalBatch(NamedTuple):
+    """Graphs of one shape for an update, and the cost model for that shape."""
 
-    Attributes:
-      graph: what ``fitness.costs`` takes, stacked.
-      inputs: PolicyInputs, stacked.
-      reference: float32[N], o_s: what standard BRKGA finds with the training budget.
+    model: Static
+    examples: Examples
+
+
+METRICS = ("reward", "advantage_std", "baseline_error", "entropy", "gradient_norm")
+VALIDATION = "validation_improvement"
+"""Mean percent by which searches end below those of BRKGA of the same budget."""
+
+
+def train_regal(
+    graphs: Sequence[ComputationGraph],
+    validation: Sequence[ComputationGraph],
+    *,
+    objective: Objective,
+    regal: RegalConfig,
+    config: TrainingConfig,
+    directory: str | os.PathLike,
+    validate_every: int,
+    imitation_steps: int = 0,
+    initial_policy: str | os.PathLike | None = None,
+) -> Path:
+    """Trains a REGAL policy and returns the file of the best one on the validation graphs.
+
+    Arguments as in ``train``; ``initial_policy`` is a policy file, without which a policy may begin
+    with ``imitation_steps`` of ``imitation`` (for the "incumbent" feature set). Raises OptionError
+    if there is nothing to learn from.
     """
+    if imitation_steps and regal.feature_set != "incumbent":
+        raise OptionError("--imitation_steps needs --feature_set=incumbent")
+    if not graphs or not validation:
+        raise OptionError("no training or validation graphs are small enough (see --train_ops)")
+    directory = Path(directory)
+    examples = _prepare(graphs, "training examples", objective, regal, config)
+    held_out = _prepare(validation, "validation examples", objective, regal, config)
+    params = _given_params(initial_policy, regal)
+    if params is None and imitation_steps:
+        params = _head_start(examples, imitation_steps, regal, config, directory)
+    with progress.bar("training", config.steps) as update:
+        train(
+            examples,
+            held_out,
+            regal=regal,
+            config=config,
+            directory=directory,
+            validate_every=validate_every,
+            about={"objective": objective, "training_graphs": len(graphs)},
+            initial_policy=params,
+            on_step=lambda step, metrics: update(step, f"reward {metrics['reward']:.4f}"),
+        )
+    return directory / "best.policy"
 
-    graph: Any
-    inputs: PolicyInputs
-    reference: Any
 
-    @property
-    def num_graphs(self) -> int:
-        return len(self.reference)
+def train(
+    buckets: Sequence[Bucket],
+    validation: Sequence[Bucket],
+    *,
+    regal: RegalConfig,
+    config: TrainingConfig,
+    directory: str | os.PathLike,
+    validate_every: int = 1000,
+    about: dict[str, Any] | None = None,
+    initial_policy: Any = None,
+    on_step: Callable[[int, dict[str, float]], None] = lambda step, metrics: None,
+) -> tuple[Any, float]:
+    """Trains a policy; an interrupted run continues to the same parameters, see ``trainer.fit``.
 
-    def take(self, rows: np.ndarray) -> "Examples":
-        return jax.tree.map(lambda leaf: leaf[rows], self)
+    Args:
+      buckets, validation: training and validation examples, from ``prepare_examples``.
+      regal, config: the policy and how to train it.
+      directory: gets ``checkpoints/``, ``metrics.csv``, ``config.json`` and ``best.policy`` (of
+        best validation).
+      validate_every: steps between validations, which are also when checkpoints are written.
+      about: goes into the policy file.
+      initial_policy: policy parameters to start from, fresh ones by default. They are validated,
+        too, so that the result is not worse.
+      on_step: called with (step, metrics) for each step.
 
-
-@chex.dataclass(frozen=True)
-class TrainState:
-    """Everything a training step changes.
-
-    Attributes:
-      params: {"policy": ..., "baseline": ...}.
-      optimizer: state of optax.
-      step: int32[].
+    Returns:
+      (policy parameters of best validation, their mean improvement over BRKGA in percent).
     """
+    about = about or {}
+    state = trainer.fit(
+        learner(validation, regal, config, initial_policy),
+        functools.partial(_batches, buckets, config, validate_every),
+        directory,
+        example=buckets[0].examples.take(np.array(0)).inputs,
+        seed=config.seed,
+        policy=PolicyFile(Path(directory) / "best.policy", regal, about, _policy_of),
+        hyperparameters={
+            "policy": regal,
+            "training": config,
+            "validate_every": validate_every,
+            "training_data": _fingerprint(buckets),
+            "validation_data": _fingerprint(validation),
+            "initial_policy": settings.arrays_fingerprint(initial_policy),
+            **about,
+        },
+        may_grow=["training.steps"],
+        on_step=on_step,
+    )
+    return _policy_of(state.best_params), -float(state.best_cost)
 
-    params: Any
-    optimizer: Any
-    step: chex.Array
+
+def learner(
+    validation: Sequence[Bucket],
+    regal: RegalConfig,
+    config: TrainingConfig,
+    initial_policy: Any = None,
+) -> Learner:
+    """REINFORCE for ``trainer.fit``, its batches shared by all devices."""
+    mesh = trainer.device_mesh(config.batch_size)
+
+    def init(key, inputs):
+        return init_state(key, inputs, regal, config, initial_policy)
+
+    def update(key, state, batch: RegalBatch):
+        model, examples = batch.model.value, batch.examples
+        return train_step(key, state, examples, model=model, regal=regal, config=config, mesh=mesh)
+
+    def score(params):
+        found = validate(_policy_of(params), validation, regal=regal, config=config)
+        improvement = float(np.float32(found))
+        return -improvement, {VALIDATION: improvement}
+
+    return Learner(
+        "regal",
+        init,
+        update,
+        score,
+        METRICS,
+        (VALIDATION,),
+        validates_first=initial_policy is not None,
+        mesh=mesh,
+    )
+
+
+def validate(
+    params: Any, buckets: Sequence[Bucket], *, regal: RegalConfig, config: TrainingConfig
+) -> float:
+    """Mean improvement (%) over BRKGA of the same budget, of the most likely actions."""
+    gains = []
+    for bucket in buckets:
+        examples = bucket.examples
+        keys = jax.random.split(jax.random.key(config.seed + 1), examples.num_graphs)
+        for row in range(examples.num_graphs):
+            one = examples.take(np.array(row))
+            cost = _search_cost(params, keys[row], one, bucket.model, regal, config.evaluations)
+            gains.append(100.0 * (1.0 - float(cost) / max(float(one.reference), 1e-30)))
+    return float(np.mean(gains))
 
 
 def make_optimizer(config: TrainingConfig) -> optax.GradientTransformation:
@@ -89,16 +219,21 @@ def make_optimizer(config: TrainingConfig) -> optax.GradientTransformation:
 
 
 def init_state(
-    key: chex.PRNGKey, inputs: PolicyInputs, regal: RegalConfig, config: TrainingConfig
+    key: chex.PRNGKey,
+    inputs: PolicyInputs,
+    regal: RegalConfig,
+    config: TrainingConfig,
+    initial_policy: Any = None,
 ) -> TrainState:
-    """Fresh parameters, from the shapes of one graph's inputs."""
+    """Fresh parameters {"policy": ..., "baseline": ...}, from the shapes of one graph's inputs; or
+    a given policy."""
     policy_key, baseline_key = jax.random.split(key)
     params = {"policy": regal.policy.init(policy_key, inputs)}
+    if initial_policy is not None:
+        params["policy"] = initial_policy
     if config.samples == 1:
         params["baseline"] = _baseline(regal).init(baseline_key, inputs)
-    return TrainState(
-        params=params, optimizer=make_optimizer(config).init(params), step=jnp.int32(0)
-    )
+    return trainer.new_state(params, make_optimizer(config))
 
 
 def train_step(
@@ -125,10 +260,8 @@ def train_step(
         out_specs=P(),
         check_vma=False,
     )(state.params, keys, batch)
-    updates, optimizer = make_optimizer(config).update(gradient, state.optimizer, state.params)
     metrics["gradient_norm"] = optax.global_norm(gradient)
-    params = optax.apply_updates(state.params, updates)
-    return TrainState(params=params, optimizer=optimizer, step=state.step + 1), metrics
+    return trainer.descend(state, gradient, make_optimizer(config)), metrics
 
 
 def _local_gradient(params, keys, batch, *, model, regal, config):
@@ -201,11 +334,103 @@ def _loss(params, batch, actions, rewards, *, regal, config):
 def _baselines(params, batch, rewards, regal, config):
     """float32[B, M]: b(G)."""
     if config.samples > 1:
-        others = jnp.sum(rewards, axis=1, keepdims=True) - rewards
-        return others / (config.samples - 1)
+        return leave_one_out(rewards)
     value = jax.vmap(_baseline(regal).apply, (None, 0))(params["baseline"], batch.inputs)
     return jnp.asarray(value)[:, None]
 
 
 def _baseline(regal: RegalConfig) -> GraphValue:
     return GraphValue(size=regal.size, rounds=regal.rounds, normalise=regal.normalise)
+
+
+def _policy_of(params: Any) -> Any:
+    return params["policy"]
+
+
+@functools.partial(jax.jit, static_argnames=("model", "regal", "evaluations"))
+def _search_cost(params, key, example: Examples, model, regal: RegalConfig, evaluations: int):
+    result = regal_search(
+        params,
+        key,
+        model,
+        example.graph,
+        evaluations - regal.evaluations_before,
+        inputs=example.inputs,
+        config=regal,
+    )
+    return jnp.min(result.state.costs)
+
+
+def _batches(
+    buckets: Sequence[Bucket], config: TrainingConfig, validate_every: int, step: int, epoch: int
+) -> Iterator[Batch]:
+    for index in range(step, config.steps):
+        ends = (index + 1) % validate_every == 0 or index + 1 == config.steps
+        yield Batch(_batch(buckets, config, index), ends)
+
+
+def _batch(buckets: Sequence[Bucket], config: TrainingConfig, step: int) -> RegalBatch:
+    """A batch of a bucket drawn by its number of graphs: a function of (seed, step)."""
+    rng = np.random.default_rng((config.seed, step))
+    sizes = np.array([bucket.examples.num_graphs for bucket in buckets], float)
+    bucket = buckets[rng.choice(len(buckets), p=sizes / sizes.sum())]
+    rows = rng.integers(bucket.examples.num_graphs, size=config.batch_size)
+    return RegalBatch(Static(bucket.model), bucket.examples.take(rows))
+
+
+def _fingerprint(buckets: Sequence[Bucket]) -> str | None:
+    return settings.arrays_fingerprint([bucket.examples.graph for bucket in buckets])
+
+
+def _given_params(path: str | os.PathLike | None, regal: RegalConfig) -> Any:
+    """Parameters of a policy file, which must have the same configuration; None without a file."""
+    if path is None:
+        return None
+    params, config, _ = checkpoints.load_policy(path, RegalConfig)
+    if config != regal:
+        raise OptionError(f"{path} holds a policy of another configuration: {config}")
+    return params
+
+
+def _head_start(buckets, steps: int, regal, config: TrainingConfig, directory: Path) -> Any:
+    """Parameters after imitation, whose run is in ``imitation``, beside ``imitation.policy``."""
+
+    tried, total = itertools.count(1), sum(bucket.examples.num_graphs for bucket in buckets)
+    inputs = buckets[0].examples.take(np.array(0)).inputs
+    with progress.bar("imitation", steps) as update:
+
+        def experts():
+            search = functools.partial(
+                imitation.best_scripts,
+                regal=regal,
+                evaluations=config.evaluations,
+                seed=config.seed,
+                on_progress=lambda: update(0, f"simple actions of {next(tried)}/{total} graphs"),
+            )
+            return [search(bucket) for bucket in buckets]
+
+        return imitation.imitate(
+            regal.policy.init(jax.random.key(config.seed), inputs),
+            buckets,
+            experts,
+            steps=steps,
+            regal=regal,
+            evaluations=config.evaluations,
+            batch_size=config.batch_size,
+            seed=config.seed,
+            directory=directory,
+            on_step=lambda step, found: update(step, f"{found['loss']:.4f} nats a choice"),
+        )
+
+
+def _prepare(graphs, label: str, objective: Objective, regal, config) -> list[Bucket]:
+    with progress.bar(label, len(graphs)) as update:
+        done = iter(range(1, len(graphs) + 1))
+        return prepare_examples(
+            graphs,
+            objective=objective,
+            regal=regal,
+            evaluations=config.evaluations,
+            seed=config.seed,
+            on_progress=lambda: update(next(done)),
+        )

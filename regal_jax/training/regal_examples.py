@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -14,10 +14,30 @@ from regal_jax.environments.schedule import Objective
 from regal_jax.graphs import batching
 from regal_jax.graphs.batching import GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.features.placement import pinned_op, policy_inputs
+from regal_jax.graphs.features.placement import PolicyInputs, pinned_op, policy_inputs
 from regal_jax.policies.regal.policy import RegalConfig, uniform_search
 from regal_jax.search.placements import incumbents
-from regal_jax.training.regal import Examples
+
+
+class Examples(NamedTuple):
+    """Training problems of one padded shape, stacked; N of them.
+
+    Attributes:
+      graph: what ``fitness.costs`` takes, stacked.
+      inputs: PolicyInputs, stacked.
+      reference: float32[N], o_s: what standard BRKGA finds with the training budget.
+    """
+
+    graph: Any
+    inputs: PolicyInputs
+    reference: Any
+
+    @property
+    def num_graphs(self) -> int:
+        return len(self.reference)
+
+    def take(self, rows: np.ndarray) -> "Examples":
+        return jax.tree.map(lambda leaf: leaf[rows], self)
 
 
 class Bucket(NamedTuple):

@@ -2,17 +2,24 @@
 
 import dataclasses
 import functools
-from typing import Any, Literal, NamedTuple
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from regal_jax.environments.placement import peak_memory
 from regal_jax.environments.placement.list_scheduler import Order
+from regal_jax.errors import OptionError
 from regal_jax.graphs.batching import GraphArrays
+from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.topological_order.policy import (
     OrderingConfig,
     OrderingInputs,
@@ -20,8 +27,15 @@ from regal_jax.policies.topological_order.policy import (
     ordering_policy,
 )
 from regal_jax.search.orders import sampling
+from regal_jax.training import settings, trainer
+from regal_jax.training.ordering_examples import OrderingExamples, batches, epoch_batches
+from regal_jax.training.reinforce import leave_one_out
+from regal_jax.training.trainer import Batch, EpochGraphs, Learner, PolicyFile, TrainState
 
 Baseline = Literal["greedy_rollout", "leave_one_out"]
+Sampler = Literal["native", "device"]
+
+METRICS = ("cost", "advantage_std", "log_prob", "gradient_norm")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +50,8 @@ class OrderingTraining:
         mean cost of the other samples; it needs no second policy (not in the paper).
       samples: orders a graph and step.
       clip_norm: of the gradient's L2 norm (not in the paper); costs are relative to b(G).
+      sampler: what draws orders. "native" is a compiled kernel on the CPU, the fastest there;
+        "device" is JAX's, for accelerators, and the only one for autoregressive policies.
       seed: of everything random.
     """
 
@@ -47,6 +63,7 @@ class OrderingTraining:
     baseline: Baseline = "greedy_rollout"
     samples: int = 1
     clip_norm: float = 1.0
+    sampler: Sampler = "native"
     seed: int = 0
 
     @property
@@ -54,34 +71,106 @@ class OrderingTraining:
         return max(1, self.epoch_graphs // self.batch_size)
 
 
-class OrderingExamples(NamedTuple):
-    """Graphs of one padded shape, stacked; N of them.
+def train_ordering(
+    epoch_graphs: EpochGraphs,
+    validation: Sequence[ComputationGraph],
+    *,
+    policy: OrderingConfig,
+    config: OrderingTraining,
+    directory: str | os.PathLike,
+    initial_params: Any = None,
+    about: dict[str, Any] | None = None,
+    on_step: Callable[[int, dict[str, float]], None] = lambda step, metrics: None,
+) -> Path:
+    """Trains a policy; returns the file of the parameters that were best on ``validation``.
 
-    Attributes:
-      inputs: what the policy sees. graph: what the cost needs.
-      reference: float32[N], bytes, a peak to compare with.
+    After each epoch the greedy orders of the validation graphs are compared with those of the best
+    parameters so far, which they replace if they are better (C.4), and a checkpoint is written. An
+    interrupted run continues from the last one, to the same parameters, see ``trainer.fit``.
+
+    Args:
+      epoch_graphs: see EpochGraphs; called in a background thread.
+      validation: graphs to choose parameters by.
+      policy, config: what to train, and how.
+      directory: gets ``checkpoints/``, ``metrics.csv``, ``config.json`` and ``best.policy``.
+      initial_params: to begin from, fresh ones by default.
+      about: goes into the policy file.
+      on_step: called with (step, metrics) for each step.
     """
+    _check(validation, config)
+    mesh = trainer.device_mesh(config.batch_size)
+    held_out = list(batches(validation, policy, config.batch_size))
+    file = Path(directory) / "best.policy"
+    trainer.fit(
+        learner(held_out, policy, config, mesh, initial_params),
+        functools.partial(_batches, epoch_graphs, policy, config),
+        directory,
+        example=jax.tree.map(lambda leaf: leaf[0], held_out[0].inputs),
+        seed=config.seed,
+        policy=PolicyFile(file, policy, {**(about or {}), "system": "topoformer"}),
+        hyperparameters={
+            "policy": policy,
+            "training": config,
+            "validation_data": settings.graphs_fingerprint(validation),
+            "initial_params": settings.arrays_fingerprint(initial_params),
+            **(about or {}),
+        },
+        may_grow=["training.epochs"],
+        on_step=on_step,
+    )
+    return file
 
-    inputs: OrderingInputs
-    graph: GraphArrays
-    reference: Any
+
+def learner(
+    held_out: Sequence[OrderingExamples],
+    policy: OrderingConfig,
+    config: OrderingTraining,
+    mesh: Mesh,
+    initial_params: Any = None,
+) -> Learner:
+    """REINFORCE for ``trainer.fit``, its batches shared by the devices of a mesh."""
+    on_host = uses_kernel(policy, config.sampler)
+
+    def init(key, inputs):
+        if initial_params is not None:
+            return with_params(initial_params, config)
+        return init_state(key, inputs, policy, config)
+
+    def update(key, state, batch: OrderingExamples):
+        if on_host:
+            batch = jax.device_put(batch, NamedSharding(mesh, P("graphs")))
+        return train_step(key, state, batch, policy=policy, config=config)
+
+    def validate(params):
+        cost = validation_cost(params, held_out, policy, sampler=config.sampler)
+        return cost, {"validation_cost": cost}
+
+    return Learner(
+        "topoformer",
+        init,
+        update,
+        validate,
+        METRICS,
+        ("validation_cost",),
+        traceable=not on_host,
+        validates_first=True,
+        mesh=mesh,
+    )
 
 
-@chex.dataclass(frozen=True)
-class OrderingState:
-    """Everything that training changes.
-
-    Attributes:
-      params: of the policy. baseline: parameters that were best on the validation graphs.
-      best: float32[], their mean cost there, relative to the reference.
-      optimizer: state of optax. step: int32[].
-    """
-
-    params: Any
-    baseline: Any
-    best: chex.Array
-    optimizer: Any
-    step: chex.Array
+def validation_cost(
+    params: Any,
+    held_out: Sequence[OrderingExamples],
+    policy: OrderingConfig,
+    *,
+    sampler: Sampler = "native",
+) -> float:
+    """Mean peak of the greedy orders, relative to the best of random orders."""
+    found = []
+    for batch in held_out:
+        positions = greedy(params, batch.inputs, policy, sampler=sampler)[:, None]
+        found.append(np.asarray(costs(batch.graph, positions))[:, 0] / batch.reference)
+    return float(np.mean(np.concatenate(found)))
 
 
 def make_optimizer(config: OrderingTraining) -> optax.GradientTransformation:
@@ -92,27 +181,35 @@ def make_optimizer(config: OrderingTraining) -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(config.clip_norm), optax.adam(rate))
 
 
-def init_state(key, inputs: OrderingInputs, policy: OrderingConfig, config: OrderingTraining):
-    """An OrderingState with fresh parameters, from the shapes of one graph's inputs."""
-    params = ordering_policy(policy).init(key, inputs)
-    return with_params(params, config)
+def init_state(
+    key: chex.PRNGKey, inputs: OrderingInputs, policy: OrderingConfig, config: OrderingTraining
+) -> TrainState:
+    """Fresh parameters, from the shapes of one graph's inputs."""
+    return with_params(ordering_policy(policy).init(key, inputs), config)
 
 
-def with_params(params: Any, config: OrderingTraining) -> OrderingState:
-    """An OrderingState that begins from given parameters."""
-    return OrderingState(
-        params=params,
-        baseline=params,
-        best=jnp.float32(jnp.inf),
-        optimizer=make_optimizer(config).init(params),
-        step=jnp.int32(0),
-    )
+def with_params(params: Any, config: OrderingTraining) -> TrainState:
+    """A state that begins from given parameters."""
+    return trainer.new_state(params, make_optimizer(config))
 
 
-def sampled(params, key, inputs: OrderingInputs, policy: OrderingConfig, samples: int):
-    """int32[B, S, O]: orders of each graph; by the compiled sampler of priorities on CPUs."""
+def uses_kernel(policy: OrderingConfig, sampler: Sampler) -> bool:
+    """Whether orders are drawn by the compiled kernel, outside jit."""
+    return sampler == "native" and policy.decoder != "ar"
+
+
+def sampled(
+    params: Any,
+    key: chex.PRNGKey,
+    inputs: OrderingInputs,
+    policy: OrderingConfig,
+    samples: int,
+    *,
+    sampler: Sampler = "native",
+):
+    """int32[B, S, O]: orders of each graph."""
     count = len(inputs.features)
-    if policy.decoder == "ar" or jax.default_backend() != "cpu":
+    if not uses_kernel(policy, sampler):
         return _sample_on_device(params, jax.random.split(key, count), inputs, policy, samples)
     priority = np.asarray(_priorities(params, inputs, policy))
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
@@ -120,9 +217,11 @@ def sampled(params, key, inputs: OrderingInputs, policy: OrderingConfig, samples
     return sampling.batch_positions(inputs.relations, priority, uniforms)
 
 
-def greedy(params, inputs: OrderingInputs, policy: OrderingConfig):
+def greedy(
+    params: Any, inputs: OrderingInputs, policy: OrderingConfig, *, sampler: Sampler = "native"
+):
     """int32[B, O]: the greedy order of each graph."""
-    if policy.decoder == "ar" or jax.default_backend() != "cpu":
+    if not uses_kernel(policy, sampler):
         return _greedy_on_device(params, inputs, policy)
     priority = np.asarray(_priorities(params, inputs, policy))
     return sampling.batch_positions(inputs.relations, priority, None)[:, 0]
@@ -135,22 +234,24 @@ def costs(graph: GraphArrays, positions: jax.Array) -> jax.Array:
 
 def train_step(
     key: chex.PRNGKey,
-    state: OrderingState,
+    state: TrainState,
     batch: OrderingExamples,
     *,
     policy: OrderingConfig,
     config: OrderingTraining,
-) -> tuple[OrderingState, dict[str, jax.Array]]:
+) -> tuple[TrainState, dict[str, jax.Array]]:
     """One gradient step on a batch of graphs; the new state and scalar metrics.
 
     With the batch sharded over devices, the compiled parts run on all of them.
     """
     flip_key, sample_key = jax.random.split(key)
     inputs = _flip(flip_key, batch.inputs, policy)
-    positions = sampled(state.params, sample_key, inputs, policy, config.samples)
+    positions = sampled(
+        state.params, sample_key, inputs, policy, config.samples, sampler=config.sampler
+    )
     rollout = None
     if config.baseline == "greedy_rollout":
-        rollout = greedy(state.baseline, inputs, policy)
+        rollout = greedy(state.best_params, inputs, policy, sampler=config.sampler)
     return _update(state, batch._replace(inputs=inputs), positions, rollout, policy, config)
 
 
@@ -158,8 +259,7 @@ def train_step(
 def _update(state, batch: OrderingExamples, positions, rollout, policy, config):
     sampled_costs = _costs(batch.graph, positions)
     if rollout is None:
-        others = jnp.sum(sampled_costs, axis=1, keepdims=True) - sampled_costs
-        baseline = others / (config.samples - 1)
+        baseline = leave_one_out(sampled_costs)
     else:
         baseline = _costs(batch.graph, rollout[:, None])
     advantage = sampled_costs / jnp.maximum(baseline, 1e-30) - 1.0
@@ -171,16 +271,13 @@ def _update(state, batch: OrderingExamples, positions, rollout, policy, config):
         return jnp.mean(advantage * log_prob), log_prob
 
     (_, log_prob), gradient = jax.value_and_grad(loss, has_aux=True)(state.params)
-    updates, optimizer = make_optimizer(config).update(gradient, state.optimizer, state.params)
     metrics = {
         "cost": jnp.mean(sampled_costs / batch.reference[:, None]),
         "advantage_std": jnp.std(advantage),
         "log_prob": jnp.mean(log_prob),
         "gradient_norm": optax.global_norm(gradient),
     }
-    params = optax.apply_updates(state.params, updates)
-    state = dataclasses.replace(state, params=params, optimizer=optimizer, step=state.step + 1)
-    return state, metrics
+    return trainer.descend(state, gradient, make_optimizer(config)), metrics
 
 
 @functools.partial(jax.jit, static_argnames="policy")
@@ -216,3 +313,39 @@ def _costs(graph: GraphArrays, positions):
         return peak_memory.peak_memory(graph, alone, order, 1)[0]
 
     return jax.vmap(jax.vmap(one, (None, 0)))(graph, positions)
+
+
+def _batches(
+    epoch_graphs: EpochGraphs,
+    policy: OrderingConfig,
+    config: OrderingTraining,
+    step: int,
+    epoch: int,
+) -> Iterator[Batch]:
+    """The batches of all epochs from one on, each epoch made while the one before is trained on."""
+    epochs = (
+        _epoch(epoch_graphs, number, policy, config) for number in range(epoch, config.epochs)
+    )
+    for examples in trainer.ahead(epochs):
+        for index, batch in enumerate(examples, 1):
+            yield Batch(batch, index == len(examples))
+
+
+def _epoch(
+    epoch_graphs: EpochGraphs, epoch: int, policy: OrderingConfig, config: OrderingTraining
+) -> list[OrderingExamples]:
+    """The batches of an epoch, a function of (seed, epoch)."""
+    return epoch_batches(
+        epoch_graphs(epoch),
+        policy,
+        seed=(config.seed, epoch),
+        batch_size=config.batch_size,
+        count=config.steps_per_epoch,
+    )
+
+
+def _check(validation: Sequence[ComputationGraph], config: OrderingTraining) -> None:
+    if not validation:
+        raise OptionError("no validation graphs")
+    if config.baseline == "leave_one_out" and config.samples < 2:
+        raise OptionError("the leave_one_out baseline needs at least two samples")

@@ -82,4 +82,4 @@ def checkpoint(directory: Path, step: int):
     """The latest checkpoint of a run, which is that of a step."""
     with checkpoints.checkpoint_manager(directory / "checkpoints") as manager:
         assert manager.latest_step() == step
-        return manager.restore(step)
+        return manager.restore(step)[checkpoints.STATE]

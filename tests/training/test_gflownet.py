@@ -13,7 +13,8 @@ from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.policies.gflownet import rollout
 from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs
-from regal_jax.training import flow_rollouts, gflownet
+from regal_jax.training import flow, gflownet, trainer
+from regal_jax.training.flow import FlowBatch
 from regal_jax.training.flow_objectives import log_reward
 from regal_jax.training.gflownet import FlowTraining, LogPartition
 from tests.policies.cases import random_params
@@ -62,16 +63,16 @@ def first_state(policy, config):
         params["log_partition"] = random_params(
             lambda: init(jax.random.key(0), inputs_of(policy), jnp.float32(0.0)), scale=0.1
         )
-    optimizer = gflownet.make_optimizer(config).init(params)
-    return gflownet.FlowState(params=params, optimizer=optimizer, step=jnp.int32(0))
+    return trainer.new_state(params, gflownet.make_optimizer(config), selects=False)
 
 
 def trained(policy, config):
     """(state, losses)."""
     state, losses, update = first_state(policy, config), [], gflownet.learner(policy, config).update
     for step in range(config.steps):
-        rng = np.random.default_rng(step)
-        state, metrics = update(jax.random.key(step), state, inputs_of(policy), rng)
+        uniform = np.random.default_rng(step).uniform(*np.log(config.temperatures))
+        batch = FlowBatch(inputs_of(policy), np.float32(np.exp(uniform)))
+        state, metrics = update(jax.random.key(step), state, batch)
         losses.append(metrics["loss"])
     return state, np.array(losses)
 
@@ -164,17 +165,11 @@ def test_an_update_reports_what_it_drew():
     np.testing.assert_allclose(reward, (speedup - 2) / 0.5, rtol=1e-6)
 
 
-def test_temperatures_are_log_uniform(monkeypatch):
-    drawn = []
-
-    def train_step(key, state, inputs, temperature, *, policy, config):
-        drawn.append(float(temperature))
-
-    monkeypatch.setattr(gflownet, "train_step", train_step)
-    update = gflownet.learner(ENCODE_ONCE, FlowTraining()).update
-    for step in range(2000):
-        update(None, None, None, np.random.default_rng(step))
-    logs = np.log(drawn)
+def test_temperatures_are_log_uniform():
+    plan = FlowTraining(steps=2000, num_devices=2)
+    batches = flow._batches([GRAPH], ENCODE_ONCE, plan, 0, 0)
+    logs = np.log([batch.data.temperature for batch in batches])
+    assert len(logs) == 2000
     assert np.log(0.01) <= logs.min() < np.log(0.011)
     assert np.log(0.9) < logs.max() <= 0
     counts, _ = np.histogram(logs, 4, (np.log(0.01), 0))
@@ -219,8 +214,8 @@ def test_the_learning_rate_decays_to_its_share():
 
 def test_speedups_of_graphs_that_take_no_time_are_one():
     empty = flow_inputs(task_graph([], [0.0, 0.0]), Platform(2), REENCODE)
-    np.testing.assert_array_equal(flow_rollouts.speedups(empty, jnp.zeros(3)), 1.0)
-    found = flow_rollouts.speedups(inputs_of(REENCODE), jnp.array([8.0, 5.0]))
+    np.testing.assert_array_equal(flow.speedups(empty, jnp.zeros(3)), 1.0)
+    found = flow.speedups(inputs_of(REENCODE), jnp.array([8.0, 5.0]))
     np.testing.assert_allclose(found, [1.0, 1.6])
 
 

@@ -7,13 +7,13 @@ import pytest
 from regal_jax.errors import OptionError
 from regal_jax.policies.regal.beta_mutants import ActionSpace
 from regal_jax.policies.regal.policy import RegalConfig
-from regal_jax.training import imitation, loop
+from regal_jax.training import imitation
+from regal_jax.training import regal as training
 from regal_jax.training.checkpoints import load_policy
 from regal_jax.training.imitation import Closeness
-from regal_jax.training.regal import TrainingConfig
+from regal_jax.training.regal import TrainingConfig, train_regal
 from regal_jax.training.regal_examples import prepare_examples
-from regal_jax.training.regal_pipeline import train_regal
-from tests.training.cases import small_graphs
+from tests.training.cases import rows, small_graphs, stopped
 
 REGAL = RegalConfig(
     size=8, rounds=1, levels=4, feature_evaluations=100, feature_set="incumbent", normalise=True
@@ -55,13 +55,15 @@ def test_scripts_by_hand(buckets):
     assert weak.tolist() == [[0, 0], [1, 0], [1, 0]]
 
 
-def test_the_best_script_is_chosen_and_learned(buckets):
-    experts = [imitation.best_scripts(bucket, regal=REGAL, config=CONFIG) for bucket in buckets]
+def test_the_best_script_is_chosen_and_learned(buckets, tmp_path):
+    experts = [
+        imitation.best_scripts(bucket, regal=REGAL, evaluations=350, seed=0) for bucket in buckets
+    ]
     bucket, expert = buckets[0], experts[0]
     inputs = bucket.examples.take(np.array(0)).inputs
     scripts = np.stack(imitation.scripted_actions(inputs, REGAL.space))
     costs = imitation._search_costs(
-        jax.random.key(0), bucket.examples.take(np.array(0)), scripts, bucket.model, REGAL, CONFIG
+        jax.random.key(0), bucket.examples.take(np.array(0)), scripts, bucket.model, REGAL, 350
     )
     assert expert[0].tolist() == scripts[int(np.argmin(costs))].tolist()
     params = REGAL.policy.init(jax.random.key(0), inputs)
@@ -69,17 +71,54 @@ def test_the_best_script_is_chosen_and_learned(buckets):
     learned = imitation.imitate(
         params,
         buckets,
-        experts,
+        lambda: experts,
         steps=600,
         regal=REGAL,
-        config=CONFIG,
-        on_step=lambda step, loss: losses.append(loss),
+        evaluations=350,
+        batch_size=CONFIG.batch_size,
+        seed=CONFIG.seed,
+        directory=tmp_path,
+        on_step=lambda step, metrics: losses.append(metrics["loss"]),
     )
     assert losses[0] == pytest.approx(np.log(4), rel=1e-3)  # a new policy is uniform
     assert np.mean(losses[-10:]) < 0.4
     real = np.asarray(inputs.real)
     agreement = (np.asarray(REGAL.policy.mode(learned, inputs)) == expert[0])[real].mean()
     assert agreement > 0.5  # of four levels
+
+
+def test_imitation_that_was_stopped_ends_bit_for_bit_where_it_would_have(
+    buckets, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(imitation, "CHECKPOINT_EVERY", 2)
+    bucket, made = buckets[0], []
+    inputs = bucket.examples.take(np.array(0)).inputs
+
+    def experts():
+        made.append(1)
+        shape = (bucket.examples.num_graphs, *inputs.real.shape, REGAL.space.num_choices)
+        return [np.random.default_rng(0).integers(REGAL.levels, size=shape, dtype=np.int32)]
+
+    def run(name, stop_after=None):
+        return imitation.imitate(
+            REGAL.policy.init(jax.random.key(0), inputs),
+            buckets,
+            experts,
+            steps=5,
+            regal=REGAL,
+            evaluations=350,
+            batch_size=2,
+            seed=0,
+            directory=tmp_path / name,
+            on_step=stopped(stop_after),
+        )
+
+    with pytest.raises(KeyboardInterrupt):
+        run("parts", stop_after=3)
+    jax.tree.map(np.testing.assert_array_equal, run("parts"), run("whole"))
+    assert rows(tmp_path / "parts" / "imitation") == rows(tmp_path / "whole" / "imitation")
+    run("whole")
+    assert len(made) == 3  # a finished run needs no experts
 
 
 def test_training_begins_from_imitation_and_resumes(tmp_path):
@@ -95,7 +134,7 @@ def test_training_begins_from_imitation_and_resumes(tmp_path):
 def test_the_head_start_counts_as_a_policy_of_step_0(tmp_path, monkeypatch):
     """Training that makes things worse returns what it began with."""
     scores = iter([1.0, 0.5])
-    monkeypatch.setattr(loop, "validate", lambda *args, **options: next(scores))
+    monkeypatch.setattr(training, "validate", lambda *args, **options: next(scores))
     graphs = small_graphs()
     path = train_regal(
         graphs,

@@ -22,8 +22,8 @@ from regal_jax.policies.one_shot.policy import (
     one_shot_policy,
 )
 from regal_jax.training import one_shot as reinforce
-from regal_jax.training.one_shot import OneShotTraining
-from regal_jax.training.one_shot_loop import prepared
+from regal_jax.training.one_shot import OneShotTraining, prepared
+from regal_jax.training.reinforce import standardised
 from tests.oracles.ordering import graph_of
 
 POLICY = OneShotConfig(encoder="mlp", size=8, layers=1, dimensions=2, feature_set="extended")
@@ -76,9 +76,9 @@ def test_standardised_costs():
     """Equation 13: a deviation below epsilon counts as epsilon."""
     costs = np.array([1e9 + 1, 1e9 + 3, 1e9 + 5])
     deviation = np.sqrt(8 / 3)
-    np.testing.assert_allclose(reinforce.standardised(costs, 0.1), np.array([-2, 0, 2]) / deviation)
-    np.testing.assert_allclose(reinforce.standardised(costs, 4.0), [-0.5, 0, 0.5])
-    assert reinforce.standardised(np.full(3, 7.0), 0.1).tolist() == [0, 0, 0]
+    np.testing.assert_allclose(standardised(costs, 0.1), np.array([-2, 0, 2]) / deviation)
+    np.testing.assert_allclose(standardised(costs, 4.0), [-0.5, 0, 0.5])
+    assert standardised(np.full(3, 7.0), 0.1).tolist() == [0, 0, 0]
 
 
 def test_scores_have_no_padding_and_are_those_of_the_policy():
@@ -125,7 +125,7 @@ def test_the_gradient_is_that_of_the_plain_formula(baseline, policy, monkeypatch
     config = dataclasses.replace(CONFIG, baseline=baseline)
     params = jax.tree.map(lambda leaf: leaf + 0.1, first_state(config, policy).params)
     worse = jax.tree.map(lambda leaf: leaf + 2.0, params)
-    state = dataclasses.replace(first_state(config, policy), params=params, baseline=worse)
+    state = dataclasses.replace(first_state(config, policy), params=params, best_params=worse)
     seen = []
     inner = reinforce._gradient
     monkeypatch.setattr(reinforce, "_gradient", lambda *a: seen.append(a) or inner(*a))
@@ -150,7 +150,7 @@ def test_the_gradient_is_that_of_the_plain_formula(baseline, policy, monkeypatch
     np.testing.assert_allclose(advantage, expected_advantage, rtol=1e-4, atol=1e-4)
     drawn = rankings[:, :20], None if holds is None else holds[:, :20]
     expected = plain_gradient(state.params, inputs, *drawn, expected_advantage, 0.05, policy=policy)
-    moment = optax.tree_utils.tree_get(new.optimizer, "mu")
+    moment = optax.tree_utils.tree_get(new.opt_state, "mu")
     size = float(optax.global_norm(expected))
     assert size > 1e-2
     jax.tree.map(
@@ -166,7 +166,7 @@ def test_the_gradient_is_that_of_the_plain_formula(baseline, policy, monkeypatch
     logits = one_shot_policy(policy).logits(state.params, inputs)[:20]
     assert metrics["logit_norm"] == pytest.approx(float(np.mean(logits**2)), rel=1e-4)
     assert (int(new.step), int(new.epoch)) == (1, 0)
-    chex.assert_trees_all_equal(new.baseline, worse)
+    chex.assert_trees_all_equal(new.best_params, worse)
 
 
 def test_a_batch_has_the_mean_gradient_of_its_graphs():
@@ -177,7 +177,7 @@ def test_a_batch_has_the_mean_gradient_of_its_graphs():
         key = jax.random.fold_in(jax.random.key(0), index)
         moments.append(reinforce._one_graph(key, state, example, POLICY, CONFIG)[0])
     expected = jax.tree.map(lambda a, b: (a + b) / 2, *moments)
-    found = optax.tree_utils.tree_get(new.optimizer, "mu")
+    found = optax.tree_utils.tree_get(new.opt_state, "mu")
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(10 * a, b, rtol=1e-4, atol=1e-5), found, expected
     )
@@ -187,7 +187,7 @@ def test_a_batch_has_the_mean_gradient_of_its_graphs():
 def test_the_gradient_is_clipped():
     config = dataclasses.replace(CONFIG, clip_norm=1e-3)
     new, metrics = step(first_state(config), config)
-    moment = float(optax.global_norm(optax.tree_utils.tree_get(new.optimizer, "mu")))
+    moment = float(optax.global_norm(optax.tree_utils.tree_get(new.opt_state, "mu")))
     assert moment == pytest.approx(1e-4, rel=1e-3)
     assert metrics["gradient_norm"] > 1e-2  # before the clip
 

@@ -14,7 +14,8 @@ from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.policies.gflownet.policy import flow_inputs
 from regal_jax.policies.gflownet.rollout import Likelihood
-from regal_jax.training import ppo
+from regal_jax.training import ppo, trainer
+from regal_jax.training.flow import FlowBatch
 from regal_jax.training.ppo import PPOTraining, ppo_loss
 from tests.policies.gflownet.cases import WITHOUT_EDGES as POLICY
 from tests.policies.gflownet.cases import new_policy
@@ -93,8 +94,7 @@ def test_advantages_are_standardised():
 @functools.cache
 def first_state(config):
     params = {"policy": new_policy(POLICY, INPUTS)}
-    optimizer = ppo.make_optimizer(config).init(params)
-    return ppo.PPOState(params=params, optimizer=optimizer, step=jnp.int32(0))
+    return trainer.new_state(params, ppo.make_optimizer(config), selects=False)
 
 
 def run(config, steps):
@@ -125,7 +125,7 @@ def test_passes_end_where_the_policy_has_moved_too_far():
     wild = dataclasses.replace(CONFIG, learning_rate=1.0, target_divergence=1e-6)
     state, found = run(wild, 1)
     assert found[0]["passes"] == 2
-    assert optax.tree_utils.tree_get(state.optimizer, "count") == 1
+    assert optax.tree_utils.tree_get(state.opt_state, "count") == 1
     moved = jax.tree.map(lambda a, b: np.abs(a - b).max(), state.params, first_state(wild).params)
     assert 0.5 < max(jax.tree.leaves(moved)) < 1.01  # Adam's first step
 
@@ -149,9 +149,9 @@ def test_options_out_of_range_are_errors(options):
 
 def test_the_learner_is_the_training_step():
     learner = ppo.learner(POLICY, CONFIG)
-    assert (learner.name, learner.test_temperature) == ("ppo", CONFIG.temperature)
-    rng = np.random.default_rng(0)
-    state, metrics = learner.update(jax.random.key(0), first_state(CONFIG), INPUTS, rng)
+    assert (learner.name, CONFIG.validation_temperature) == ("ppo", CONFIG.temperature)
+    batch = FlowBatch(INPUTS, np.float32(CONFIG.temperature))
+    state, metrics = learner.update(jax.random.key(0), first_state(CONFIG), batch)
     assert set(metrics) == set(learner.metrics)
     expected, _ = run(CONFIG, 1)
     jax.tree.map(np.testing.assert_array_equal, state.params, expected.params)

@@ -11,7 +11,8 @@ import numpy as np
 
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.training import regal as training
-from regal_jax.training.regal import Examples, TrainingConfig, init_state
+from regal_jax.training.regal import TrainingConfig, init_state
+from regal_jax.training.regal_examples import Examples
 from tests.cpu_devices import run_on_devices
 from tests.policies.cases import chain, inputs_of, random_params
 from tests.training.cases import CONFIG, REGAL, buckets, run_steps

@@ -19,7 +19,7 @@ from regal_jax.policies.topological_order.policy import OrderingConfig, ordering
 from regal_jax.search.orders import sampling
 from regal_jax.search.orders.dynamic_programming import order_peak
 from regal_jax.training import topological_order as reinforce
-from regal_jax.training.ordering_loop import batches
+from regal_jax.training.ordering_examples import batches
 from regal_jax.training.topological_order import OrderingTraining
 from tests.cpu_devices import run_on_devices
 from tests.oracles import ordering as oracle
@@ -148,7 +148,7 @@ def test_the_gradient_is_that_of_the_plain_formula(baseline):
         for row, graph in enumerate(GRAPHS)
     ]
     expected = plain_gradient(state.params, np.array(allowed), advantage)
-    moment = optax.tree_utils.tree_get(new.optimizer, "mu")
+    moment = optax.tree_utils.tree_get(new.opt_state, "mu")
     assert float(optax.global_norm(expected)) > 1e-2
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(10 * a, b, rtol=1e-3, atol=1e-5), moment, expected
@@ -195,7 +195,7 @@ def test_the_paper_has_325_epochs_of_125_steps():
 def first_moments(state) -> np.ndarray:
     """float[P]: Adam's, in which gradients are added up. (In the parameters, the rounding errors of
     a gradient of 0 are as large as others: that of the last bias, which eq. 17 takes out.)"""
-    moments = jax.tree.leaves(optax.tree_utils.tree_get(state.optimizer, "mu"))
+    moments = jax.tree.leaves(optax.tree_utils.tree_get(state.opt_state, "mu"))
     return np.concatenate([np.ravel(leaf) for leaf in moments])
 
 

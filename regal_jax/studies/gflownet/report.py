@@ -14,7 +14,7 @@ from regal_jax.studies.gflownet import comparison, plots, tables
 from regal_jax.studies.gflownet.settings import Comparison
 from regal_jax.studies.gflownet.tables import Line, PaperTable
 from regal_jax.studies.gflownet.training import LEARNED, training_folder
-from regal_jax.training.flow_loop import VALIDATION
+from regal_jax.training.flow import VALIDATION
 
 Summary = Callable[[Sequence[Row], str], Sequence[Line]]
 NONE: PaperTable = MappingProxyType({})

@@ -14,10 +14,10 @@ from regal_jax.studies.gflownet import comparison
 from regal_jax.studies.gflownet.settings import Comparison, Training
 from regal_jax.studies.settings import policy_file
 from regal_jax.training import gflownet, ppo
-from regal_jax.training.flow_loop import train_flow
-from regal_jax.training.flow_plan import Learner
+from regal_jax.training.flow import train_flow
 from regal_jax.training.gflownet import FlowTraining
 from regal_jax.training.ppo import PPOTraining
+from regal_jax.training.trainer import Learner
 
 LEARNED = ("gflownet", "ppo")
 
@@ -55,12 +55,11 @@ def train(
 ) -> Path:
     """A policy, trained in its folder in ``training_folder``; ``seed`` is added to the plan's."""
     plan = dataclasses.replace(plan, seed=plan.seed + seed)
-    unseeded = dataclasses.replace(plan, seed=0)  # so that all seeds share a compilation
     with progress.bar(f"{name} on {corpus.name}", plan.steps) as update:
         return train_flow(
             corpus.training,
             corpus.validation,
-            learner=_learner(policy, unseeded),
+            learner=_learner(policy, plan),
             policy=policy,
             plan=plan,
             directory=training_folder(folder, name) / f"seed_{seed}",

@@ -12,8 +12,7 @@ from regal_jax.studies.one_shot.corpora import GraphCorpus
 from regal_jax.studies.one_shot.settings import LEARNED, Settings, Training
 from regal_jax.studies.settings import policy_file
 from regal_jax.training import checkpoints
-from regal_jax.training.one_shot import OneShotTraining
-from regal_jax.training.one_shot_loop import train_one_shot
+from regal_jax.training.one_shot import OneShotTraining, train_one_shot
 
 NONE: Mapping[str, Any] = MappingProxyType({})
 

@@ -16,8 +16,7 @@ from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.flags import group, option
 from regal_jax.studies.regal import tables
 from regal_jax.studies.settings import GivenPolicy, Output
-from regal_jax.training.regal import TrainingConfig
-from regal_jax.training.regal_pipeline import train_regal
+from regal_jax.training.regal import TrainingConfig, train_regal
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,7 @@ from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.regal import experiment
 from regal_jax.studies.regal.experiment import Training
 from regal_jax.training import checkpoints
-from regal_jax.training.regal import TrainingConfig
-from regal_jax.training.regal_pipeline import train_regal
+from regal_jax.training.regal import TrainingConfig, train_regal
 
 METRIC = "validation_improvement"
 EXTRA_COLUMNS = ("steps",)

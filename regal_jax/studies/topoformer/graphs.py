@@ -1,6 +1,6 @@
 """Graphs of Topoformer's experiments: layered ones by seed, real ones by split and size."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,13 +15,12 @@ from regal_jax.methods.simple import best_simple_schedule
 from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.topoformer.settings import Layered, LayeredGraphs, Real, RealGraphs
 from regal_jax.training.topological_order import OrderingTraining
+from regal_jax.training.trainer import EpochGraphs
 
 TEST_SEED, VALIDATION_SEED, TRAINING_SEED = 0, 1, 1000
 """Of layered graphs. Epoch e of a training with seed s has those of seed 1000 + s + e, so that no
 test or validation graph is ever trained on: ``layered_graphs`` of different seeds have no random
 stream in common."""
-
-EpochGraphs = Callable[[int], Sequence[ComputationGraph]]
 
 
 def layered_tests(settings: LayeredGraphs) -> dict[str, list[ComputationGraph]]:

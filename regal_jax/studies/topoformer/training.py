@@ -11,9 +11,9 @@ from regal_jax.reporting import progress
 from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.flags import check_names
 from regal_jax.studies.topoformer import graphs
-from regal_jax.studies.topoformer.graphs import EpochGraphs
 from regal_jax.studies.topoformer.settings import OneLayered, Real, Training, Variants
-from regal_jax.training.ordering_loop import train_ordering
+from regal_jax.training.topological_order import train_ordering
+from regal_jax.training.trainer import EpochGraphs
 
 
 def policies(

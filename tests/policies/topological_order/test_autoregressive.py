@@ -26,8 +26,7 @@ from regal_jax.policies.topological_order.policy import (
     ordering_policy,
 )
 from regal_jax.training.checkpoints import load_policy
-from regal_jax.training.ordering_loop import train_ordering
-from regal_jax.training.topological_order import OrderingTraining
+from regal_jax.training.topological_order import OrderingTraining, train_ordering
 from tests.policies.cases import random_graph, random_params
 from tests.strategies import computation_graphs
 

@@ -12,12 +12,16 @@ import pytest
 from regal_jax.datasets.layered import layered_graphs
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.policies.regal.policy import RegalConfig
-from regal_jax.policies.topological_order.policy import OrderingConfig, ordering_policy
+from regal_jax.policies.topological_order.policy import (
+    OrderingConfig,
+    ordering_inputs,
+    ordering_policy,
+)
 from regal_jax.search.orders.dynamic_programming import best_of_random, order_peak
-from regal_jax.training import checkpoints, ordering_loop
+from regal_jax.training import checkpoints
 from regal_jax.training import topological_order as reinforce
-from regal_jax.training.ordering_loop import batches, train_ordering
-from regal_jax.training.topological_order import OrderingTraining
+from regal_jax.training.ordering_examples import batches
+from regal_jax.training.topological_order import OrderingTraining, train_ordering
 from tests.oracles import ordering as oracle
 from tests.policies.cases import chain, inputs_of
 from tests.training.cases import checkpoint, rows, stopped
@@ -86,6 +90,20 @@ def test_a_resumed_run_ends_bit_for_bit_where_it_would_have(whole, resumed):
     assert (whole / "best.policy").read_bytes() == (resumed / "best.policy").read_bytes()
 
 
+def test_orders_drawn_on_the_device_end_bit_for_bit_where_they_would_have(tmp_path):
+    """In chunks, unlike those of the kernel."""
+    config = dataclasses.replace(CONFIG, sampler="device", epochs=2, epoch_graphs=6)
+    assert not reinforce.learner([], POLICY, CONFIG, None).traceable
+    assert reinforce.learner([], POLICY, config, None).traceable
+    run(tmp_path / "whole", config=config)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "parts", config=config, stop_after=4)
+    run(tmp_path / "parts", config=config)
+    whole, resumed = (checkpoint(tmp_path / name, 6) for name in ("whole", "parts"))
+    chex.assert_trees_all_equal(whole, resumed)
+    assert rows(tmp_path / "whole") == rows(tmp_path / "parts")
+
+
 def test_epochs_of_other_graphs_share_a_compilation(whole, resumed, shapes):
     """Though they have different numbers of edges; the runs share it, too."""
     counts = [{len(oracle.plain_pairs(graph)) for graph in epoch_graphs(e)} for e in range(3)]
@@ -112,7 +130,7 @@ def greedy_cost(params) -> float:
     """Mean peak of the greedy orders over the best of random ones, graph by graph."""
     found = []
     for graph in VALIDATION:
-        inputs = ordering_loop.ordering_inputs(graph, POLICY)
+        inputs = ordering_inputs(graph, POLICY)
         priority = jax.jit(ordering_policy(POLICY).priorities)(params, inputs)
         order = oracle.greedy_order(np.asarray(priority).tolist(), oracle.plain_pairs(graph))
         found.append(order_peak(graph, np.array(order)) / best_of_random(graph).peak)
@@ -128,9 +146,9 @@ def test_best_policy_is_the_one_of_best_validation(whole):
     assert about["validation_cost"] <= best
     assert about["steps"] == 0 or costs[about["steps"]] == best == about["validation_cost"]
     state = checkpoint(whole, STEPS)
-    chex.assert_trees_all_equal(params, jax.device_get(state["baseline"]))
-    np.testing.assert_allclose(state["best"], about["validation_cost"], rtol=1e-6)
-    again = ordering_loop.validation_cost(params, list(batches(VALIDATION, POLICY, 2)), POLICY)
+    chex.assert_trees_all_equal(params, jax.device_get(state["best_params"]))
+    np.testing.assert_allclose(state["best_cost"], about["validation_cost"], rtol=1e-6)
+    again = reinforce.validation_cost(params, list(batches(VALIDATION, POLICY, 2)), POLICY)
     np.testing.assert_allclose(again, about["validation_cost"], rtol=1e-5)
 
 
@@ -138,7 +156,7 @@ def test_the_validation_cost_counts_each_graph_once():
     """Three graphs in batches of two."""
     one = jax.tree.map(lambda leaf: leaf[0], next(batches(VALIDATION, POLICY, 2)).inputs)
     params = jax.jit(ordering_policy(POLICY).init)(jax.random.key(3), one)
-    found = ordering_loop.validation_cost(params, list(batches(VALIDATION, POLICY, 2)), POLICY)
+    found = reinforce.validation_cost(params, list(batches(VALIDATION, POLICY, 2)), POLICY)
     np.testing.assert_allclose(found, greedy_cost(params), rtol=1e-5)
 
 
@@ -201,7 +219,7 @@ def test_an_epoch_is_a_function_of_seed_and_number():
 
     def references(epoch, seed=0, graphs=epoch_graphs):
         changed = dataclasses.replace(config, seed=seed)
-        found = ordering_loop._epoch(graphs, epoch, POLICY, changed)
+        found = reinforce._epoch(graphs, epoch, POLICY, changed)
         assert len(found) == 6  # two batches, again and again
         return [batch.reference.tolist() for batch in found]
 
@@ -230,6 +248,6 @@ def test_what_cannot_be_trained(tmp_path, options, message):
 
 def test_a_batch_that_the_devices_cannot_share_is_an_error(tmp_path, monkeypatch):
     device = jax.devices()[0]
-    monkeypatch.setattr(ordering_loop.jax, "devices", lambda: [device] * 3)
+    monkeypatch.setattr(jax, "devices", lambda: [device] * 3)
     with pytest.raises(OptionError, match=r"batch_size \(2\) must be a multiple of the 3 devices"):
         run(tmp_path)

@@ -7,17 +7,17 @@ import jax
 import numpy as np
 import pytest
 
-from regal_jax.errors import OptionError, RegalError
+from regal_jax.errors import OptionError
 from regal_jax.policies.regal.policy import RegalConfig
-from regal_jax.training import checkpoints, loop
-from tests.policies.cases import chain, inputs_of
-from tests.training.cases import CONFIG, REGAL, buckets, rows, stopped
+from regal_jax.training import checkpoints
+from regal_jax.training import regal as training
+from tests.training.cases import CONFIG, REGAL, buckets, checkpoint, rows, stopped
 
 VALIDATE_EVERY = 2
 
 
 def run(directory, *, stop_after=None, config=CONFIG):
-    return loop.train(
+    return training.train(
         buckets(),
         buckets(),
         regal=REGAL,
@@ -50,12 +50,8 @@ def test_a_resumed_run_ends_bit_for_bit_where_it_would_have(whole, resumed):
     (params, improvement), (again, same) = whole[1], resumed[1]
     chex.assert_trees_all_equal(params, again)
     assert improvement == same
-    with (
-        checkpoints.checkpoint_manager(whole[0] / "checkpoints") as one,
-        checkpoints.checkpoint_manager(resumed[0] / "checkpoints") as other,
-    ):
-        assert one.latest_step() == other.latest_step() == CONFIG.steps
-        chex.assert_trees_all_equal(one.restore(CONFIG.steps), other.restore(CONFIG.steps))
+    one, other = (checkpoint(directory, CONFIG.steps) for directory, _ in (whole, resumed))
+    chex.assert_trees_all_equal(one, other)
 
 
 def test_a_resumed_run_logs_the_same_rows(whole, resumed):
@@ -94,14 +90,13 @@ def test_best_policy_is_the_one_of_best_validation(whole):
         "steps": max(validations, key=lambda step: (validations[step], -step)),
         "validation_improvement": improvement,
     }
-    again = loop.validate(params, buckets(), regal=REGAL, config=CONFIG)
+    again = training.validate(params, buckets(), regal=REGAL, config=CONFIG)
     np.testing.assert_allclose(again, improvement, rtol=1e-5)
 
 
 def test_batches_are_a_function_of_seed_and_step():
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("graphs",))
     batches = [
-        loop._batch(buckets(), dataclasses.replace(CONFIG, seed=seed), step, mesh)[1].reference
+        training._batch(buckets(), dataclasses.replace(CONFIG, seed=seed), step).examples.reference
         for seed, step in [(0, 3), (0, 3), (1, 3), (0, 4), (0, 5), (0, 6)]
     ]
     assert batches[0].tolist() == batches[1].tolist()
@@ -111,49 +106,6 @@ def test_batches_are_a_function_of_seed_and_step():
 
 def test_a_batch_that_the_devices_cannot_share_is_an_error(tmp_path, monkeypatch):
     device = jax.devices()[0]
-    monkeypatch.setattr(loop.jax, "devices", lambda: [device] * 3)
+    monkeypatch.setattr(jax, "devices", lambda: [device] * 3)
     with pytest.raises(OptionError, match=r"batch_size \(2\) must be a multiple of the 3 devices"):
         run(tmp_path)
-
-
-def new_policy():
-    config = RegalConfig(size=4, rounds=2, levels=3, elite_bias=True, feature_set="extended")
-    return config.policy.init(jax.random.key(0), inputs_of(chain(2))), config
-
-
-def test_policy_files_keep_parameters_and_configuration(tmp_path):
-    params, config = new_policy()
-    path = tmp_path / "p.policy"
-    checkpoints.save_policy(path, params, config, about={"objective": "makespan", "steps": 7})
-    again, same, about = checkpoints.load_policy(path, RegalConfig)
-    assert same == config
-    assert about == {"objective": "makespan", "steps": 7}
-    chex.assert_trees_all_equal(again, jax.device_get(params))
-    assert [file.name for file in tmp_path.iterdir()] == ["p.policy"]
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda data: b"",
-        lambda data: b"not a policy\nat all",
-        lambda data: data[: len(data) // 2],
-        lambda data: data[:-1],
-        lambda data: data.replace(b'"levels"', b'"lovels"'),
-        lambda data: data.replace(b'{"config"', b'["config"'),
-        lambda data: bytes(len(data)),
-    ],
-)
-def test_damaged_policy_files_are_one_line(tmp_path, damage):
-    params, config = new_policy()
-    path = tmp_path / "p.policy"
-    checkpoints.save_policy(path, params, config, about={})
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(RegalError, match=r"p\.policy: not a policy file") as caught:
-        checkpoints.load_policy(path, RegalConfig)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_missing_policy_file(tmp_path):
-    with pytest.raises(RegalError, match="no such file"):
-        checkpoints.load_policy(tmp_path / "none.policy", RegalConfig)

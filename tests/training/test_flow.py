@@ -1,24 +1,24 @@
-"""The loop of policies over construction: what it trains on, writes, and goes on from."""
+"""Trainings of policies over construction: what they see, write, and go on from."""
 
 import dataclasses
-from typing import Any
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.policies.gflownet.policy import FlowConfig, padded_inputs
-from regal_jax.training import checkpoints, flow_loop, gflownet
-from regal_jax.training.flow_loop import train_flow
-from regal_jax.training.flow_plan import FlowPlan, Learner
+from regal_jax.training import checkpoints, flow, gflownet, ppo, trainer
+from regal_jax.training.flow import train_flow
 from regal_jax.training.gflownet import FlowTraining
+from regal_jax.training.ppo import PPOTraining
+from regal_jax.training.trainer import Learner
 from tests.policies.cases import random_graph
 from tests.policies.gflownet.cases import WITHOUT_EDGES
-from tests.training.cases import rows, stopped
+from tests.training.cases import checkpoint, rows, stopped
 
 POLICY = dataclasses.replace(WITHOUT_EDGES, max_ops=20)
 GRAPHS = [
@@ -26,29 +26,23 @@ GRAPHS = [
     for seed in range(3)
 ]
 """Of one shape."""
-PLAN = FlowPlan(num_devices=2, steps=9, epoch_steps=4, trajectories=5)
-
-
-@chex.dataclass(frozen=True)
-class Heard:
-    params: Any
-    step: chex.Array
+PLAN = FlowTraining(num_devices=2, steps=9, epoch_steps=4, trajectories=5)
 
 
 def listener(heard: list, fail_at: int | None = None) -> Learner:
-    """Trains nothing; notes (key, inputs, a random number) of each step. Its parameter is a sum of
-    the random numbers."""
+    """Trains nothing; notes (key, inputs, temperature) of each step. Its parameter is a sum of the
+    temperatures."""
 
     def init(key, inputs):
-        return Heard(params={"policy": jnp.float32(0.0)}, step=jnp.int32(0))
+        return trainer.new_state({"policy": jnp.float32(0.0)}, optax.identity(), selects=False)
 
-    def update(key, state, inputs, rng):
-        heard.append((jax.random.key_data(key).tolist(), inputs, rng.random()))
+    def update(key, state, batch):
+        heard.append((jax.random.key_data(key).tolist(), *batch))
         bad = jnp.nan if int(state.step) == fail_at else 0.0
-        params = {"policy": state.params["policy"] + jnp.float32(heard[-1][2]) + bad}
-        return Heard(params=params, step=state.step + 1), {"loss": params["policy"]}
+        params = {"policy": state.params["policy"] + heard[-1][2] + bad}
+        return state.replace(params=params, step=state.step + 1), {"loss": params["policy"]}
 
-    return Learner("listener", init, update, ("loss",), 0.5)
+    return Learner("listener", init, update, lambda params: (None, {}), ("loss",), traceable=False)
 
 
 def train(directory, plan=PLAN, *, heard=None, graphs=GRAPHS, validation=(), fail_at=None, **more):
@@ -175,64 +169,78 @@ def test_a_diverged_run_stops_before_it_is_written(tmp_path):
     assert about["steps"] == 4
 
 
-def test_programs_of_many_sizes_are_dropped_in_between(tmp_path, monkeypatch):
-    cleared = []
-    monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(len(heard)))
-    monkeypatch.setattr(flow_loop, "MOST_SHAPES", 2)
-    heard, graphs = [], [random_graph(0, num_ops) for num_ops in (3, 9, 17)]
-    train(tmp_path, dataclasses.replace(PLAN, steps=30), heard=heard, graphs=graphs)
-    sizes = [len(inputs.features) for _, inputs, _ in heard]
-    new = [step for step in range(30) if sizes[step] not in sizes[:step]]
-    assert len(new) == 3
-    assert cleared[0] == new[2]  # before the first step of the third size
-    assert cleared[-1] == 30
+SMALL = {
+    "num_devices": 2,
+    "steps": 4,
+    "epoch_steps": 2,
+    "trajectories": 5,
+    "validation_samples": 20,
+    "validation_top": 5,
+}
+SYSTEMS = {
+    "gflownet": (gflownet, FlowTraining(**SMALL)),
+    "ppo": (ppo, PPOTraining(**SMALL)),
+}
 
 
-def test_a_flow_network_is_trained_looked_at_and_resumed(tmp_path, monkeypatch):
-    monkeypatch.setattr(jax, "clear_caches", lambda: None)  # to compile once
-    sizes = []
-    plan = FlowTraining(
-        num_devices=2,
-        steps=4,
-        epoch_steps=2,
-        trajectories=5,
-        validation_samples=20,
-        validation_top=5,
-    )
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_network_is_trained_looked_at_and_resumed(name, tmp_path, monkeypatch):
+    """Bit for bit. Nothing of the process is touched: no cache of JAX is cleared."""
+
+    def clear_caches():
+        raise AssertionError("caches of the whole process")
+
+    monkeypatch.setattr(jax, "clear_caches", clear_caches)
+    (system, plan), traced = SYSTEMS[name], []
 
     def run(directory, stop_after=None):
-        def noted(step, metrics):
-            sizes.append(gflownet.train_step._cache_size())
-            stopped(stop_after)(step, metrics)
-
+        learner = system.learner(POLICY, plan)
+        noted = lambda *arguments: traced.append(1) or learner.update(*arguments)  # noqa: E731
         return train_flow(
             GRAPHS,
             GRAPHS[:2],
-            learner=gflownet.learner(POLICY, plan),
+            learner=learner._replace(update=noted),
             policy=POLICY,
             plan=plan,
             directory=directory,
-            on_step=noted,
+            on_step=stopped(stop_after),
         )
 
     path = run(tmp_path / "whole")
+    assert len(traced) == 1  # one compilation for four steps of graphs of one shape
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "parts", 3)
     run(tmp_path / "parts")
-    assert len(sizes) == 4 + 3 + 2
-    assert len(set(sizes)) == 1
     assert rows(tmp_path / "whole") == rows(tmp_path / "parts")
+    jax.tree.map(
+        np.testing.assert_array_equal,
+        *(checkpoint(tmp_path / folder, 4) for folder in ("whole", "parts")),
+    )
     one, config, about = checkpoints.load_policy(path, FlowConfig)
     other, *_ = checkpoints.load_policy(tmp_path / "parts" / "last.policy", FlowConfig)
     jax.tree.map(np.testing.assert_array_equal, one, other)
-    assert (config, about) == (POLICY, {"system": "gflownet", "steps": 4})
+    assert (config, about) == (POLICY, {"system": name, "steps": 4})
     table = rows(tmp_path / "whole")
-    assert list(table[0]) == ["step", *gflownet.METRICS, *flow_loop.VALIDATION]
+    assert list(table[0]) == ["step", *system.METRICS, *flow.VALIDATION]
     for row in table:
         looked_at = int(row["step"]) % 2 == 0
-        for name in flow_loop.VALIDATION:
-            assert (row[name] != "") == looked_at
+        for column in flow.VALIDATION:
+            assert (row[column] != "") == looked_at
         if looked_at:
             assert 2 >= float(row["validation_top_1"]) >= float(row["validation_top"]) >= 1
-        assert 0.01 <= float(row["temperature"]) <= 1
+        if name == "gflownet":
+            assert 0.01 <= float(row["temperature"]) <= 1
         assert float(row["best_speedup"]) >= float(row["speedup"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("plan", "grows"),
+    [
+        (FlowTraining(), True),
+        (FlowTraining(final_rate=0.5), False),
+        (PPOTraining(), False),
+        (PPOTraining(final_rate=1.0, final_entropy=1.0), True),
+    ],
+)
+def test_a_training_may_be_extended_unless_its_rates_depend_on_its_length(plan, grows):
+    assert plan.growing == (("training.steps",) if grows else ())

@@ -12,10 +12,14 @@ from regal_jax.datasets.job_shop import uniform_job_shops
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.policies.one_shot.policy import OneShotConfig, chromosomes, draw, greedy
-from regal_jax.training import checkpoints, one_shot_loop
+from regal_jax.training import checkpoints
 from regal_jax.training import one_shot as reinforce
-from regal_jax.training.one_shot import OneShotTraining
-from regal_jax.training.one_shot_loop import prepared, train_one_shot, validation_cost
+from regal_jax.training.one_shot import (
+    OneShotTraining,
+    prepared,
+    train_one_shot,
+    validation_cost,
+)
 from tests.oracles.ordering import graph_of
 from tests.training.cases import checkpoint, rows, stopped
 
@@ -121,7 +125,7 @@ def test_the_log_has_a_row_a_step_and_validations(whole):
     found = rows(whole)
     assert [int(row["step"]) for row in found] == list(range(1, STEPS + 1))
     assert [row["step"] for row in found if row["validation_cost"]] == ["2", "4", "6"]
-    for name in one_shot_loop.METRICS[:-1]:
+    for name in reinforce.METRICS:
         assert np.isfinite([float(row[name]) for row in found]).all()
 
 
@@ -149,7 +153,7 @@ def test_best_policy_is_the_one_of_best_validation(whole):
     assert about["steps"] == 0 or costs[str(about["steps"])] == about["validation_cost"]
     state = checkpoint(whole, STEPS)
     assert (int(state["step"]), int(state["epoch"])) == (STEPS, 3)
-    chex.assert_trees_all_equal(params, jax.device_get(state["baseline"]))
+    chex.assert_trees_all_equal(params, jax.device_get(state["best_params"]))
     assert greedy_cost(params) == pytest.approx(about["validation_cost"])
 
 
@@ -193,11 +197,11 @@ def test_training_begins_from_given_parameters(tmp_path, whole):
 
 def test_every_epoch_has_all_graphs_and_prepares_each_once(monkeypatch):
     made = []
-    inner = one_shot_loop.prepared
+    inner = reinforce.prepared
     monkeypatch.setattr(
-        one_shot_loop, "prepared", lambda graph, *a: made.append(graph) or inner(graph, *a)
+        reinforce, "prepared", lambda graph, *a: made.append(graph) or inner(graph, *a)
     )
-    found = list(one_shot_loop._batches(lambda epoch: TRAINING, 0, POLICY, CONFIG))
+    found = list(reinforce._batches(lambda epoch: TRAINING, POLICY, CONFIG, 0, 0))
     assert [len(batch) for batch, _ in found] == [2, 1] * 3
     assert [is_last for _, is_last in found] == [False, True] * 3
     names = [
@@ -206,19 +210,19 @@ def test_every_epoch_has_all_graphs_and_prepares_each_once(monkeypatch):
     assert all(sorted(epoch) == sorted(graph.name for graph in TRAINING) for epoch in names)
     assert len({tuple(epoch) for epoch in names}) > 1
     assert len(made) == 3
-    again = list(one_shot_loop._batches(lambda epoch: TRAINING, 2, POLICY, CONFIG))
+    again = list(reinforce._batches(lambda epoch: TRAINING, POLICY, CONFIG, 4, 2))
     assert [e.problem.graph.name for batch, _ in again for e in batch] == names[2]
 
 
 def test_fresh_graphs_an_epoch_are_not_kept(monkeypatch):
     made = []
-    inner = one_shot_loop.prepared
+    inner = reinforce.prepared
     monkeypatch.setattr(
-        one_shot_loop,
+        reinforce,
         "prepared",
         lambda graph, *a: made.append(graph.name) or inner(graph, *a),
     )
-    list(one_shot_loop._batches(lambda epoch: TRAINING[epoch % 2 :][:2], 0, POLICY, CONFIG))
+    list(reinforce._batches(lambda epoch: TRAINING[epoch % 2 :][:2], POLICY, CONFIG, 0, 0))
     first, second, third = (graph.name for graph in TRAINING)
     assert sorted(made) == sorted([first, second, third, first])
 

@@ -21,6 +21,7 @@ from regal_jax.environments.placement import columns as placement_columns
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.native import threads
 
 SOURCE = Path(__file__).with_name("plain_decode.cpp")
 
@@ -54,7 +55,7 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
         return batch.evaluate_batch(kernel, genes, num_devices=num_devices, num_threads=1)[0]
 
     def all_cores():
-        cores = batch._num_threads()
+        cores = threads.num_cores()
         return batch.evaluate_batch(kernel, genes, num_devices=num_devices, num_threads=cores)[0]
 
     peak = one_core()

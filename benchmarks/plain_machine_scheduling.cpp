@@ -1,5 +1,5 @@
 // Plain C++ parallel schedule generation: the peer that the compiled kernel of
-// regal_jax.environments.machine_kernel is held against. CSR arrays, binary heaps, one thread.
+// regal_jax.environments.rcpsp.kernel is held against. CSR arrays, binary heaps, one thread.
 //
 // A type whose ops all demand the same needs no walk past misfits: its ready ops are a heap by
 // priority. Those of another type are a sorted vector of ranks, walked from the front.

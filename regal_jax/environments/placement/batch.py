@@ -1,14 +1,10 @@
 """The compiled kernel from Python: batches of chromosomes, on all cores."""
 
-import functools
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from regal_jax.environments.placement.columns import NativeGraph
 from regal_jax.environments.placement.kernel import Scratch, evaluate_rows
+from regal_jax.native.threads import over_threads
 
 
 def evaluate_batch(
@@ -76,44 +72,10 @@ def decode_steps(
     return placement, steps
 
 
-_WORTH_A_THREAD = 20_000
-"""Ops and edges in a batch below which starting threads costs more than it saves (measured)."""
-
-
 def _layout(graph: NativeGraph, num_devices: int, op_capacity: int | None):
     """(D, where op priorities start, where transfer priorities start)."""
     ops = int(graph.counts[0]) if op_capacity is None else op_capacity
     return num_devices, ops * num_devices, ops * (num_devices + 1)
-
-
-@functools.cache
-def _num_threads() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@functools.cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_num_threads(), thread_name_prefix="regal_jax")
-
-
-def over_threads(
-    run: Callable[[int, int], None], count: int, work: int, num_threads: int | None = None
-) -> None:
-    """Calls ``run(first, last)`` on parts of 0..count, at once on all cores.
-
-    Args:
-      run: compiled work that holds no GIL and writes to its own part only.
-      work: ops and edges in all; little of it stays on this thread.
-      num_threads: instead of what ``work`` suggests.
-    """
-    if num_threads is None:
-        num_threads = _num_threads() if work > _WORTH_A_THREAD else 1
-    parts = min(num_threads, count)
-    if parts <= 1:
-        run(0, count)
-        return
-    bounds = [count * i // parts for i in range(parts + 1)]
-    list(_threads().map(run, bounds[:-1], bounds[1:]))
 
 
 def _allocate(graph: NativeGraph, num_devices: int) -> Scratch:

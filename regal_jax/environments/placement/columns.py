@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
+from regal_jax.native import packing
 
 
 class NativeGraph(NamedTuple):
@@ -50,7 +51,11 @@ _WIDE |= {"output_bytes": np.int64, "private_bytes": np.int64, "size": np.int64}
 
 
 def native_graph(graph: ComputationGraph) -> NativeGraph:
-    """Prepares a graph for the compiled kernel."""
+    """Prepares a graph for the compiled kernel.
+
+    All columns are views of one buffer: of the same types for every graph (the graph's own arrays
+    may be read-only, or strided), so that the kernel is compiled once.
+    """
     readers = graph.consumers.lengths()
     fixed = (graph.producer < 0) & graph.persistent & (readers == 1)
     unread = (graph.producer < 0) & (readers == 0)
@@ -66,7 +71,7 @@ def native_graph(graph: ComputationGraph) -> NativeGraph:
     stays = (producer < 0) & graph.persistent[original]
     released = ragged_rows(consumers.values, consumers.row_of_value(), graph.num_ops)
     released = _without(released, stays)
-    return NativeGraph(
+    made = NativeGraph(
         counts=np.array([graph.num_ops, graph.num_tensors], np.int64),
         duration=graph.duration,
         workspace=graph.workspace,
@@ -84,39 +89,20 @@ def native_graph(graph: ComputationGraph) -> NativeGraph:
         original=original.astype(np.int32),
         tracked=tracked,
     )
-
-
-def pack(graph: NativeGraph) -> np.ndarray:
-    """int32[P]: all arrays in one buffer, so that a graph can be one operand of a jitted search.
-
-    Eight-byte numbers are kept bit for bit: nothing is rounded, whatever JAX's precision.
-    """
-    lengths = np.array([len(column) for column in graph], np.int64)
-    parts = [lengths.view(np.int32)]
-    for column in graph:
-        words = np.ascontiguousarray(column).view(np.int32)
-        parts.append(np.pad(words, (0, len(words) % 2)))
-    return np.concatenate(parts)
+    return unpack(packing.pack(made))
 
 
 def packed_length(num_ops: int, num_tensors: int, num_edges: int) -> int:
-    """The most numbers that ``pack`` needs for a graph of at most this size."""
+    """The most numbers that ``packing.pack`` needs for a graph of at most this size."""
     header = 2 * len(NativeGraph._fields) + 4
     offsets_and_evenness = 3 + len(NativeGraph._fields)
     return header + offsets_and_evenness + 11 * num_ops + 7 * num_tensors + 2 * num_edges
 
 
 def unpack(buffer: np.ndarray) -> NativeGraph:
-    """The arrays of a packed graph, as views of the buffer (padding at its end is ignored)."""
-    num_columns = len(NativeGraph._fields)
-    lengths = buffer[: 2 * num_columns].view(np.int64)
-    position, columns = 2 * num_columns, []
-    for field, length in zip(NativeGraph._fields, lengths.tolist(), strict=True):
-        dtype = np.dtype(_WIDE.get(field, np.int32))
-        words = length * dtype.itemsize // 4
-        columns.append(buffer[position : position + words].view(dtype))
-        position += words + words % 2
-    return NativeGraph(*columns)
+    """A packed graph's columns, as views of the buffer."""
+    dtypes = [_WIDE.get(field, np.int32) for field in NativeGraph._fields]
+    return NativeGraph(*packing.unpack(buffer, dtypes))
 
 
 def _rows_taken(graph: ComputationGraph, tensors: np.ndarray):

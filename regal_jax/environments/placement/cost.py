@@ -14,6 +14,7 @@ import numpy as np
 
 from regal_jax.environments.placement import batch, columns, ffi, kernel
 from regal_jax.environments.placement import chromosome as placement_chromosome
+from regal_jax.environments.placement.columns import NativeGraph
 from regal_jax.environments.placement.list_scheduler import list_schedule
 from regal_jax.environments.placement.makespan import makespan
 from regal_jax.environments.placement.peak_memory import peak_memory
@@ -21,6 +22,7 @@ from regal_jax.environments.platform import Platform
 from regal_jax.graphs import batching
 from regal_jax.graphs.batching import GraphArrays, GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.native import packing
 
 Backend = Literal["native", "jax"]
 
@@ -85,7 +87,7 @@ def operand(graph: ComputationGraph, shape: GraphShape, backend: Backend) -> Any
     """What ``costs`` takes as its graph: a packed int32 buffer, or padded GraphArrays."""
     if backend == "jax":
         return batching.graph_arrays(graph, shape)
-    packed = columns.pack(columns.native_graph(graph))
+    packed = packing.pack(columns.native_graph(graph))
     length = columns.packed_length(shape.ops, shape.tensors, shape.edges)
     return np.pad(packed, (0, length - len(packed)))
 
@@ -101,9 +103,8 @@ def costs(model: CostModel, graph: Any, chromosomes: jax.Array) -> jax.Array:
     return jax.vmap(lambda chromosome: _jax_cost(model, graph, chromosome))(chromosomes)
 
 
-def exact_costs(model: CostModel, packed: np.ndarray, chromosomes: np.ndarray) -> np.ndarray:
+def exact_costs(model: CostModel, graph: NativeGraph, chromosomes: np.ndarray) -> np.ndarray:
     """float64[B]: ``costs`` by the compiled kernel, outside JAX; exact for integers to 2**53."""
-    graph = columns.unpack(packed)
     peak, makespan = batch.evaluate_batch(
         graph,
         chromosomes,
@@ -117,8 +118,7 @@ def exact_costs(model: CostModel, packed: np.ndarray, chromosomes: np.ndarray) -
     if model.capacities is not None:
         capacities = np.array(model.capacities)
         cost_model = (model.with_makespan, float(model.latency), float(model.per_byte))
-        for row in range(len(cost)):
-            cost[row] = kernel.penalised(graph, cost[row], peak[row], capacities, cost_model)
+        kernel.penalise(graph, cost, peak, capacities, cost_model)
     return cost
 
 

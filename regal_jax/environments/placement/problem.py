@@ -131,13 +131,11 @@ class PlacementProblem:
         """
         shape = exact_shape(self.graph)
         model = placement_cost.cost_model(self.objective, self.platform, shape, self.backend)
-        if isinstance(chromosomes, jax.core.Tracer) or self.backend == "jax":
-            placement_chromosome.check_shape(chromosomes.shape, self.num_genes)
-            return placement_cost.costs(model, self._exact_operand(), self._extended(chromosomes))
-        chromosomes = self._checked(chromosomes)
-        return placement_cost.exact_costs(
-            model._replace(num_ops=self.graph.num_ops), self._exact_operand(), chromosomes
-        )
+        if not (isinstance(chromosomes, jax.core.Tracer) or self.backend == "jax"):
+            model = model._replace(num_ops=self.graph.num_ops)
+            return placement_cost.exact_costs(model, self._columns, self._checked(chromosomes))
+        placement_chromosome.check_shape(chromosomes.shape, self.num_genes)
+        return placement_cost.costs(model, self._exact_operand(), self._extended(chromosomes))
 
     def decode(self, chromosome, **attributes) -> Schedule:
         """The schedule of one chromosome float32[genes], with its exact cost.
@@ -176,6 +174,10 @@ class PlacementProblem:
     def fits(self, schedule: Schedule) -> bool:
         """Whether the schedule stays within the memory capacity."""
         return bool(np.all(np.array(schedule.peak_memory) <= self.platform.capacities()))
+
+    @functools.cached_property
+    def _columns(self) -> columns.NativeGraph:
+        return columns.native_graph(self.graph)
 
     def _exact_operand(self):
         return placement_cost.operand(self.graph, exact_shape(self.graph), self.backend)

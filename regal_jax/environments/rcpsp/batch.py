@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from regal_jax.environments.placement import batch, columns
 from regal_jax.environments.rcpsp import kernel as rcpsp_kernel
 from regal_jax.environments.rcpsp.columns import MachineColumns
+from regal_jax.native import packing
+from regal_jax.native.threads import over_threads
 
 
 def evaluate_batch(
@@ -43,7 +44,7 @@ def evaluate_batch(
         )
 
     work = len(genes) * (num_ops + len(graph.successors))
-    batch.over_threads(run, len(genes), work, num_threads)
+    over_threads(run, len(genes), work, num_threads)
     return makespan, start
 
 
@@ -56,4 +57,4 @@ def scratch_words(graph: MachineColumns) -> int:
 
 def pack(graph: MachineColumns) -> np.ndarray:
     """int32[P]: all columns in one buffer, what the kernel reads."""
-    return columns.pack(graph)  # type: ignore[arg-type]
+    return packing.pack(graph)

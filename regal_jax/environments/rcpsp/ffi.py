@@ -1,14 +1,7 @@
-"""Machine problems' kernels inside jitted programs: XLA custom calls (see ``native_call``)."""
-
-import ctypes
-import functools
-
-import jax
-import numba
-import numpy as np
-from numba import types
+"""Machine problems' kernels inside jitted programs (see ``native.bridge``)."""
 
 from regal_jax.environments.rcpsp import kernel
+from regal_jax.native import bridge
 
 TARGETS = ("regal_jax_machines", "regal_jax_machines_serial", "regal_jax_machines_lookahead")
 """By generation."""
@@ -18,31 +11,18 @@ def makespans(packed, chromosomes, generation: int, *, scratch_words: int):
     """float32[B]: makespans of chromosomes.
 
     Args:
-      packed: int32[P], what ``pack`` makes of a graph; padding at its end is ignored, so graphs of
-        one length share a compilation.
+      packed: int32[P], what ``batch.pack`` makes of a graph; padding at its end is ignored, so
+        graphs of one length share a compilation.
       chromosomes: float32[B, genes]. Genes may be padded: priorities begin at 0, windows (of
         lookahead generation) in the middle.
       generation: ``kernel.PARALLEL``, ``SERIAL`` or ``LOOKAHEAD``.
-      scratch_words: at least ``machine_native.scratch_words(graph)``.
+      scratch_words: at least ``batch.scratch_words(graph)``.
     """
-    register(generation)
-    results = (
-        jax.ShapeDtypeStruct(chromosomes.shape[:1], np.float32),
-        jax.ShapeDtypeStruct((2 * scratch_words,), np.int32),
+    return bridge.call(
+        TARGETS[generation],
+        kernel.HANDLERS[generation],
+        (packed, chromosomes),
+        chromosomes.shape[:1],
+        scratch_words=scratch_words,
+        vmap_method="sequential",
     )
-    call = jax.ffi.ffi_call(TARGETS[generation], results, vmap_method="sequential")
-    return call(packed, chromosomes)[0]
-
-
-@functools.cache
-def register(generation: int) -> object:
-    """Compiles a handler (cached on disk), registers it with XLA once a process, and returns it."""
-    new = ctypes.pythonapi.PyCapsule_New
-    new.restype = ctypes.py_object
-    new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    handler = numba.cfunc(types.uintp(types.uintp), cache=True, nogil=True, error_model="numpy")(
-        kernel.HANDLERS[generation]
-    )
-    capsule = new(handler.address, None, None)
-    jax.ffi.register_ffi_target(TARGETS[generation], capsule, platform="cpu", api_version=1)
-    return handler  # the cache keeps it alive

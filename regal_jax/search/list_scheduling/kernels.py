@@ -1,20 +1,17 @@
 """The compiled loops of the list heuristics, numba: tasks and an order in, devices and starts out.
 
-All of it is in this one file, because numba's disk cache looks at the file of the outermost
-function alone. ``arrival[i, d]`` is when all that task i reads is on device d, as far as its
-producers are placed; ``free[d]`` when device d has run its last task; both float64, us.
+``arrival[i, d]`` is when all that task i reads is on device d, as far as its producers are placed;
+``free[d]`` when device d has run its last task; both float64, us.
 """
 
-import functools
 import heapq
 
-import numba
 import numpy as np
 
-_jit = functools.partial(numba.njit, cache=True, nogil=True, error_model="numpy")
+from regal_jax.native.compilation import jit_with_arrays
 
 
-@_jit()
+@jit_with_arrays
 def order_of_ready(tasks, rank):
     """int64[O]: the ready task of lowest rank next, again and again.
 
@@ -34,7 +31,7 @@ def order_of_ready(tasks, rank):
     return order
 
 
-@_jit()
+@jit_with_arrays
 def insert_in_order(tasks, order, pinned, num_devices):
     """Each task in order into the earliest gap that holds it, on ``pinned`` or (-1) on any device.
 
@@ -65,7 +62,7 @@ def insert_in_order(tasks, order, pinned, num_devices):
     return place, start
 
 
-@_jit()
+@jit_with_arrays
 def _earliest_gap(last, arrival, duration, planned):
     """(start, the task behind it or -1) of a device's earliest gap, looked for from its end."""
     start, finish, previous = planned
@@ -80,7 +77,7 @@ def _earliest_gap(last, arrival, duration, planned):
     return begin, following
 
 
-@_jit()
+@jit_with_arrays
 def earliest_task_first(tasks, rank, num_devices):
     """Of all ready tasks and devices the pair that starts first; ties: lowest rank, then device.
 
@@ -120,7 +117,7 @@ def earliest_task_first(tasks, rank, num_devices):
     return place, start
 
 
-@_jit()
+@jit_with_arrays
 def highest_priority_first(tasks, rank, num_devices):
     """As time goes on: while a device is idle, the ready task of lowest rank goes to the device
     where it can start first. Ready is a task whose predecessors have ended."""
@@ -150,7 +147,7 @@ def highest_priority_first(tasks, rank, num_devices):
     return place, start
 
 
-@_jit()
+@jit_with_arrays
 def balanced_groups(tasks, order, num_devices):
     """The order is cut before every task that reads from its group; each group is balanced."""
     count, first = len(order), 0
@@ -170,7 +167,7 @@ def balanced_groups(tasks, order, num_devices):
     return place, start
 
 
-@_jit()
+@jit_with_arrays
 def _run_group(tasks, group, rank, lists, arrival, free, place, start):
     """Balances a group, then fixes its starts."""
     head, following = lists
@@ -192,7 +189,7 @@ def _run_group(tasks, group, rank, lists, arrival, free, place, start):
             task = following[task]
 
 
-@_jit()
+@jit_with_arrays
 def _move_one(group, place, finish, lists, known):
     """Moves a task away from the device that finishes last, if this makes both finish before.
 
@@ -218,7 +215,7 @@ def _move_one(group, place, finish, lists, known):
     return False
 
 
-@_jit()
+@jit_with_arrays
 def _best_device(task, excluded, lists, known):
     """(finish, device): where a device that also runs the task finishes first; lowest on ties."""
     best, where = np.inf, -1
@@ -230,7 +227,7 @@ def _best_device(task, excluded, lists, known):
     return best, where
 
 
-@_jit()
+@jit_with_arrays
 def _finish(device, added, skipped, lists, known):
     """When a device has run its tasks of the group, one of them skipped, another one added."""
     head, following = lists
@@ -246,7 +243,7 @@ def _finish(device, added, skipped, lists, known):
     return time
 
 
-@_jit()
+@jit_with_arrays
 def _link(task, device, lists, known):
     head, following = lists
     before, here = -1, head[device]
@@ -259,7 +256,7 @@ def _link(task, device, lists, known):
         following[before] = task
 
 
-@_jit()
+@jit_with_arrays
 def _unlink(task, device, lists):
     head, following = lists
     if head[device] == task:
@@ -271,7 +268,7 @@ def _unlink(task, device, lists):
     following[before] = following[task]
 
 
-@_jit()
+@jit_with_arrays
 def _runs_before(one, other, device, known):
     """Which of two tasks of a group runs first on a device: could start first, then by rank."""
     _, rank, arrival, free = known
@@ -280,7 +277,7 @@ def _runs_before(one, other, device, known):
     return first < second or (first == second and rank[one] < rank[other])
 
 
-@_jit()
+@jit_with_arrays
 def _predecessors(tasks):
     """int64[O]: how many tasks each one waits for."""
     count = np.zeros(len(tasks.duration), np.int64)
@@ -289,7 +286,7 @@ def _predecessors(tasks):
     return count
 
 
-@_jit()
+@jit_with_arrays
 def _first_start(arrival, free):
     """(start, device) of a task behind all that runs; the lowest device on ties."""
     begin, device = max(arrival[0], free[0]), 0
@@ -299,7 +296,7 @@ def _first_start(arrival, free):
     return begin, device
 
 
-@_jit()
+@jit_with_arrays
 def _deliver(tasks, task, device, finish, arrival):
     """The successors of a placed task learn when what it makes is on each device."""
     for edge in range(tasks.offsets[task], tasks.offsets[task + 1]):

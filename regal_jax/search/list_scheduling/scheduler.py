@@ -8,12 +8,12 @@ penalise schedules beyond it.
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.native.compilation import jit_with_arrays
 from regal_jax.search.orders import rules
 
 
@@ -72,7 +72,7 @@ def b_levels(graph: ComputationGraph, platform: Platform) -> np.ndarray:
     return levels
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@jit_with_arrays
 def upward_ranks(tasks: TaskGraph) -> np.ndarray:
     """float64[O], us: rank_u, the longest path from each task on (Topcuoglu et al. 2002, eq. 8)."""
     rank = np.zeros(len(tasks.duration))
@@ -83,7 +83,7 @@ def upward_ranks(tasks: TaskGraph) -> np.ndarray:
     return rank
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@jit_with_arrays
 def downward_ranks(tasks: TaskGraph) -> np.ndarray:
     """float64[O], us: rank_d, the longest path up to each task, its own duration left out (eq. 10
     of the same paper)."""

@@ -20,19 +20,15 @@ gap. The change is a step function with a few steps; the new peak is the largest
 parts, of the part's height plus the maximum of the old memory there, from a tree of maxima.
 
 A makespan is timed anew from the first position that changes; after the last such position, only
-ops that are affected are, until nothing is. All compiled code is in this one file, because numba's
-disk cache looks at the file of the outermost function alone.
+ops that are affected are, until nothing is.
 """
 
-import functools
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
-# As in environments/native_kernel.py: without reference counting, with helpers inlined.
-_jit = functools.partial(numba.njit, cache=True, nogil=True, error_model="numpy", _nrt=False)
-_inlined = functools.partial(_jit, forceinline=True)
+from regal_jax.native.compilation import inlined, jit
+from regal_jax.native.random import below
 
 STRIDE = 32
 """Positions between two records of the devices' free times."""
@@ -54,7 +50,7 @@ class Instance(NamedTuple):
       private: int64[O], bytes of inputs never freed that only this op reads. workspace: int64[O].
       duration: float64[O], us.
       capacities: float64[D], bytes, infinite where unlimited.
-      ceiling: what infeasible schedules cost at least (``native_kernel.penalised``).
+      ceiling: what infeasible schedules cost at least (``placement.kernel.penalised``).
       with_makespan: whether the makespan is the objective; with_memory: whether memory is, or is
         limited.
     """
@@ -157,7 +153,7 @@ class Tally(NamedTuple):
     random: np.ndarray
 
 
-@_jit()
+@jit
 def build(instance, state, scratch):
     """Fills in a state from its ``order`` and ``place``."""
     for position in range(len(state.order)):
@@ -172,13 +168,13 @@ def build(instance, state, scratch):
     state.cost[0] = _current_cost(instance, state)
 
 
-@_jit()
+@jit
 def move_cost(instance, state, scratch, op, device, spot, limit):
     """The cost after a move; or infinity where it is a makespan sure to be above ``limit``."""
     return _move_cost(instance, state, scratch, op, device, spot, limit)
 
 
-@_jit()
+@jit
 def shake(instance, state, scratch, tally, moves):
     """Random moves, whatever they cost."""
     for _ in range(moves):
@@ -187,7 +183,7 @@ def shake(instance, state, scratch, tally, moves):
         move(instance, state, scratch, op, device, spot)
 
 
-@_jit()
+@jit
 def record(state, best, tally):
     """Keeps the state if it is better than the best so far."""
     if state.cost[0] < best.cost[0]:
@@ -199,7 +195,7 @@ def record(state, best, tally):
         tally.entries[0] += 1
 
 
-@_jit()
+@jit
 def descend(instance, state, scratch, best, tally, tuning, budget, stop):
     """Steps until ``stop`` evaluations are spent, or so many samples improved nothing.
 
@@ -220,7 +216,7 @@ def descend(instance, state, scratch, best, tally, tuning, budget, stop):
             tally.failures[0] = patience
 
 
-@_inlined()
+@inlined
 def _best_neighbour(instance, state, scratch, tally, count, complete):
     """(cost, op, device, spot) of the best of all moves if ``complete``, else of so many random
     ones. Ties are broken at random."""
@@ -245,7 +241,7 @@ def _best_neighbour(instance, state, scratch, tally, count, complete):
         tally.spent[0] += 1
         if cost <= best:
             ties = ties + 1 if cost == best else 1
-            if _below(tally.random, ties) == 0:
+            if below(tally.random, ties) == 0:
                 best, best_op, best_device, best_spot = cost, op, device, spot
     return best, best_op, best_device, best_spot
 
@@ -254,7 +250,7 @@ def _best_neighbour(instance, state, scratch, tally, count, complete):
 # its first reader. The two gaps beside the op are no choices.
 
 
-@_inlined()
+@inlined
 def _choices(instance, state, op):
     """(the first gap an op can go to, its number of choices)."""
     first, last = np.int64(0), np.int64(len(state.order))
@@ -265,7 +261,7 @@ def _choices(instance, state, op):
     return first, len(instance.capacities) - 1 + last - first - 1
 
 
-@_inlined()
+@inlined
 def _target(instance, state, op, first, choice):
     """(device, coordinate) of a choice."""
     others = len(instance.capacities) - 1
@@ -276,7 +272,7 @@ def _target(instance, state, op, first, choice):
     return home, 2 * (gap + 2 * (gap >= position)) + 1
 
 
-@_inlined()
+@inlined
 def _has_at_most(instance, state, limit):
     """Whether the neighbourhood has at most ``limit`` moves."""
     total = 0
@@ -287,42 +283,31 @@ def _has_at_most(instance, state, limit):
     return True
 
 
-@_inlined()
+@inlined
 def _random_choice(instance, state, random):
     """(op, its first gap, choice): a uniform op; then another device or another place with equal
     probability, uniform. An op that has neither is drawn again."""
     others = len(instance.capacities) - 1
     while True:
-        op = _below(random, len(state.order))
+        op = below(random, len(state.order))
         first, choices = _choices(instance, state, op)
-        if others > 0 and (choices == others or _below(random, 2) == 0):
-            return op, first, _below(random, others)
+        if others > 0 and (choices == others or below(random, 2) == 0):
+            return op, first, below(random, others)
         if choices > others:
-            return op, first, others + _below(random, choices - others)
+            return op, first, others + below(random, choices - others)
 
 
-@_inlined()
+@inlined
 def _copy(source, target):
     """Element by element: assigning an array to a slice would allocate."""
     for i in range(len(source)):
         target[i] = source[i]
 
 
-@_inlined()
-def _below(random, count):
-    """A random number in 0..count - 1: splitmix64 (Steele, Lea and Flood, 2014)."""
-    random[0] += np.uint64(0x9E3779B97F4A7C15)
-    bits = random[0]
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    bits ^= bits >> np.uint64(31)
-    return np.int64(np.float64(bits >> np.uint64(11)) * 2.0**-53 * count)
-
-
 # Costs.
 
 
-@_inlined()
+@inlined
 def _current_cost(instance, state):
     cost, excess = 0.0, 0.0
     if instance.with_memory:
@@ -335,7 +320,7 @@ def _current_cost(instance, state):
     return state.until[-1] if instance.with_makespan else cost
 
 
-@_inlined()
+@inlined
 def _move_cost(instance, state, scratch, op, device, spot, limit):
     cost, excess = 0.0, 0.0
     if instance.with_memory:
@@ -351,7 +336,7 @@ def _move_cost(instance, state, scratch, op, device, spot, limit):
     return cost
 
 
-@_jit()
+@jit
 def move(instance, state, scratch, op, device, spot):
     """Takes an op to a device and to a gap, or to its own coordinate."""
     position = np.int64(state.position[op])
@@ -368,13 +353,13 @@ def move(instance, state, scratch, op, device, spot):
     state.cost[0] = _current_cost(instance, state)
 
 
-@_inlined()
+@inlined
 def _new_position(position, spot):
     """The position of an op that goes from its position to a coordinate."""
     return spot // 2 - (spot // 2 > position)
 
 
-@_inlined()
+@inlined
 def _move_op(state, op, device, spot):
     old, new = state.position[op], _new_position(state.position[op], spot)
     step = 1 if new > old else -1
@@ -389,18 +374,18 @@ def _move_op(state, op, device, spot):
 # Memory.
 
 
-@_inlined()
+@inlined
 def _at(position):
     """The coordinate of the op at a position."""
     return np.int64(2 * position + 2)
 
 
-@_inlined()
+@inlined
 def _end(state):
     return np.int64(2 * len(state.order) + 2)
 
 
-@_inlined()
+@inlined
 def _find_readers(instance, state, tensor):
     state.first[tensor, :] = -1
     state.last[tensor, :] = -1
@@ -414,7 +399,7 @@ def _find_readers(instance, state, tensor):
             state.last[tensor, device] = op
 
 
-@_inlined()
+@inlined
 def _interval(instance, tensor, device, home, made, first, last, reach, end):
     """(from, to) coordinates of a copy; (end + 1, end) if there is none.
 
@@ -431,7 +416,7 @@ def _interval(instance, tensor, device, home, made, first, last, reach, end):
     return first, last
 
 
-@_inlined()
+@inlined
 def _fill_tree(instance, state, scratch):
     state.tree[:] = 0
     leaves, end = state.tree.shape[1] // 2, _end(state)
@@ -451,7 +436,7 @@ def _fill_tree(instance, state, scratch):
         _refresh(state.tree[device], 0, end)
 
 
-@_inlined()
+@inlined
 def _add_intervals(instance, state, scratch, tensor):
     """A tensor's bytes, as differences in the leaves."""
     leaves, end = state.tree.shape[1] // 2, _end(state)
@@ -472,7 +457,7 @@ def _add_intervals(instance, state, scratch, tensor):
             state.tree[device, leaves + death + 1] -= instance.size[tensor]
 
 
-@_inlined()
+@inlined
 def _refresh(tree, low, high):
     """The maxima above the leaves of coordinates low..high."""
     leaves = len(tree) // 2
@@ -483,7 +468,7 @@ def _refresh(tree, low, high):
         low, high = low >> 1, high >> 1
 
 
-@_inlined()
+@inlined
 def _largest(tree, low, high):
     """The maximum over coordinates low..high, at least one."""
     leaves = len(tree) // 2
@@ -500,7 +485,7 @@ def _largest(tree, low, high):
     return largest
 
 
-@_inlined()
+@inlined
 def _changes(instance, state, scratch, op, device, spot):
     """The steps by which a move changes the memory of each device, by coordinate."""
     scratch.steps[:] = 0
@@ -524,7 +509,7 @@ def _changes(instance, state, scratch, op, device, spot):
         _sort(scratch.at[other], scratch.by[other], scratch.steps[other])
 
 
-@_inlined()
+@inlined
 def _tensor_changes(instance, state, scratch, tensor, op, device, spot):
     producer, end = instance.producer[tensor], _end(state)
     if producer < 0 and instance.persistent[tensor] and device == state.place[op]:
@@ -543,7 +528,7 @@ def _tensor_changes(instance, state, scratch, tensor, op, device, spot):
         _replace(scratch, other, old, new, instance.size[tensor], spot, end)
 
 
-@_inlined()
+@inlined
 def _find_spans(instance, state, scratch, tensor, op, device, spot):
     """Coordinates of a tensor's first and last reader on each device, before and after a move."""
     spans, end, home = scratch.spans, _end(state), state.place[op]
@@ -561,7 +546,7 @@ def _find_spans(instance, state, scratch, tensor, op, device, spot):
             spans[3, other] = max(spans[3, other], spot)
 
 
-@_inlined()
+@inlined
 def _reach(first, last, home):
     """The last of the first readers on devices other than the home; -1 if there are none."""
     reach = np.int64(-1)
@@ -571,7 +556,7 @@ def _reach(first, last, home):
     return reach
 
 
-@_inlined()
+@inlined
 def _replace(scratch, device, old, new, size, spot, end):
     """The steps where one (from, to) interval takes the place of another."""
     if old[0] != new[0]:
@@ -584,7 +569,7 @@ def _replace(scratch, device, old, new, size, spot, end):
         scratch.died[device] += size if new[1] == spot else 0
 
 
-@_inlined()
+@inlined
 def _readers_without(instance, state, tensor, device, op, end):
     """(first, last) coordinates of a tensor's readers on a device, one op left out."""
     first, last = np.int64(end + 1), np.int64(-1)
@@ -596,7 +581,7 @@ def _readers_without(instance, state, tensor, device, op, end):
     return first, last
 
 
-@_inlined()
+@inlined
 def _add_step(scratch, device, at, by, end):
     if at <= end:
         count = scratch.steps[device]
@@ -605,7 +590,7 @@ def _add_step(scratch, device, at, by, end):
         scratch.steps[device] = count + 1
 
 
-@_inlined()
+@inlined
 def _sort(keys, values, count):
     """Shell's sort: there are a handful of steps, but thousands at an op with many inputs."""
     gap = count
@@ -619,7 +604,7 @@ def _sort(keys, values, count):
             keys[hole], values[hole] = key, value
 
 
-@_inlined()
+@inlined
 def _changed_peak(state, scratch, device):
     """Bytes: the maximum of the old memory plus its change."""
     tree, count = state.tree[device], scratch.steps[device]
@@ -635,7 +620,7 @@ def _changed_peak(state, scratch, device):
     return max(peak, change + _largest(tree, low, end))
 
 
-@_inlined()
+@inlined
 def _move_memory(state, scratch, device, position, spot):
     """Adds the changes to the leaves, and renumbers the coordinates if the op goes to a gap."""
     tree, count, end = state.tree[device], scratch.steps[device], _end(state)
@@ -661,7 +646,7 @@ def _move_memory(state, scratch, device, position, spot):
         _refresh(tree, low, high)
 
 
-@_inlined()
+@inlined
 def _rotate(tree, here, spot, levels):
     """Takes out coordinates ``here`` and the gap beside it, and puts three in place of a gap."""
     leaves = len(tree) // 2
@@ -679,7 +664,7 @@ def _rotate(tree, here, spot, levels):
 # Makespan.
 
 
-@_jit()
+@jit
 def _time_all(instance, state, scratch, start):
     """Finish times from a position on, and all that follows from them."""
     count = len(state.order)
@@ -707,7 +692,7 @@ def _time_all(instance, state, scratch, start):
         scratch.next[state.place[op]] = op
 
 
-@_inlined()
+@inlined
 def _tail(instance, state, op, following):
     """us from an op's finish to the end: through its readers, or the next op on its device."""
     tail = 0.0
@@ -721,7 +706,7 @@ def _tail(instance, state, op, following):
     return tail
 
 
-@_inlined()
+@inlined
 def _free_before(state, free, position):
     """When the devices are free before a position."""
     block = position // STRIDE
@@ -734,7 +719,7 @@ def _free_before(state, free, position):
         free[state.place[op]] = state.finish[op]
 
 
-@_inlined()
+@inlined
 def _changed_makespan(instance, state, scratch, op, device, spot, limit):
     """us: the makespan after a move; infinity once it is sure to be above ``limit``."""
     old, home = np.int64(state.position[op]), state.place[op]
@@ -750,7 +735,7 @@ def _changed_makespan(instance, state, scratch, op, device, spot, limit):
     return makespan
 
 
-@_inlined()
+@inlined
 def _time_window(instance, state, scratch, op, home, old, new):
     """(the last finish so far, the last position affected), once an op's old and new position and
     all between are timed. Its place is the new one already."""
@@ -772,7 +757,7 @@ def _time_window(instance, state, scratch, op, home, old, new):
     return makespan, reach
 
 
-@_inlined()
+@inlined
 def _time_rest(instance, state, scratch, position, makespan, reach, bound):
     """us: the makespan, given what is affected before a position; infinity once above ``bound``.
 
@@ -802,7 +787,7 @@ def _time_rest(instance, state, scratch, position, makespan, reach, bound):
     return max(makespan, state.since[position])
 
 
-@_inlined()
+@inlined
 def _finish(instance, state, scratch, op):
     """An op's new finish time; it runs next on its device."""
     device, clock = state.place[op], scratch.clock[0]
@@ -819,7 +804,7 @@ def _finish(instance, state, scratch, op):
     return scratch.finish[op]
 
 
-@_inlined()
+@inlined
 def _mark_readers(instance, state, scratch, op):
     """Marks the ops that read from an op to be timed anew; returns the last one's position."""
     last = np.int64(-1)

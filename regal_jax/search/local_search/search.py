@@ -293,7 +293,7 @@ def _touched(native: NativeGraph, num_ops: int) -> RaggedRows:
 
 
 def _ceiling(native: NativeGraph, platform: Platform, objective: Objective) -> float:
-    """As ``native_kernel.penalised``, added up in the same order."""
+    """As ``placement.kernel.penalised``, added up in the same order."""
     if objective == "peak_memory":
         return float(platform.capacities().max()) * ABOVE
     produced = native.producer >= 0

@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.native.compilation import jit_with_arrays
 from regal_jax.search.orders.dynamic_programming import BeamResult
 from regal_jax.search.orders.states import OrderSpace, order_space
 
@@ -138,7 +138,7 @@ def _next_level(
     return _Level(order, waiting, left, use, peak[parent, op], cost[parent, op])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@jit_with_arrays
 def _run(space, op, waiting, left, use):
     """Runs an op in each state."""
     for state in range(len(op)):

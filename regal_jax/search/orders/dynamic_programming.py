@@ -7,7 +7,6 @@ collapse to it. What a partial order can still lead to never has a lower peak th
 """
 
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ import numpy as np
 
 from regal_jax.errors import OptionError, ScheduleError
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.native.threads import num_cores
 from regal_jax.search.orders import kernel
 from regal_jax.search.orders.kernel import Level, Pool, Rule, Walk
 from regal_jax.search.orders.states import OrderSpace, most_in_use, order_space
@@ -100,7 +100,7 @@ def beam_search(
     rule = _rule(
         space, priorities, upper_bound, floor, potential, forced=forced_moves or width is None
     )
-    threads = num_threads or _num_cores()
+    threads = num_threads or num_cores()
     with ThreadPoolExecutor(threads, thread_name_prefix="regal_jax") as executor:
         search = _Search(space, rule, width, max_states, deadline, threads, executor)
         return _search(search)
@@ -487,7 +487,3 @@ def _new_walk(space: OrderSpace, seed: int, max_states: int) -> Walk:
         np.zeros(1, np.int64),
         np.array([seed], np.uint64),
     )
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

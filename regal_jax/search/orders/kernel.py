@@ -10,22 +10,16 @@ The beam goes from the states of t ops to those of t + 1 in phases, each split o
    of equal hash are compared word by word.
 4. ``build``: the best children become states; bitsets are made for these alone.
 
-Nothing depends on how the work is split. All compiled code is in this one file, because numba's
-disk cache looks at the file of the outermost function alone.
+Nothing depends on how the work is split.
 """
 
-import functools
 from typing import NamedTuple
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
-# As in environments/native_kernel.py: without reference counting, with helpers inlined.
-_jit = functools.partial(numba.njit, cache=True, nogil=True, error_model="numpy", _nrt=False)
-_inlined = functools.partial(_jit, forceinline=True)
+from regal_jax.native import bits
+from regal_jax.native.compilation import inlined, jit
+from regal_jax.native.random import below
 
 HASH, KEY, PEAK, USE, FROM = range(5)
 """What is in a row: the hash of the set, what the best are chosen by (least first), its peak and
@@ -133,40 +127,10 @@ class Walk(NamedTuple):
     random: np.ndarray
 
 
-@intrinsic
-def _lowest(typing_context, word):
-    """The index of the lowest bit of an int64 that is not 0."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.int64), generate
-
-
-@intrinsic
-def _bits(typing_context, number):
-    """A float64's bits as int64; grows with the number where it is not negative."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
-
-
-@intrinsic
-def _number(typing_context, bits):
-    """The float64 of an int64's bits."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
-
-
 # The beam.
 
 
-@_jit()
+@jit
 def expand(space, level, rule, limit, first, last, rows, at):
     """Writes the children of states ``first``..``last - 1`` to ``rows`` from ``at`` on.
 
@@ -180,7 +144,7 @@ def expand(space, level, rule, limit, first, last, rows, at):
         while word < level.ready.shape[1] and not only:
             ops = level.ready[state, word]
             while ops != 0 and not only:
-                op = 64 * word + _lowest(ops)
+                op = 64 * word + bits.lowest(ops)
                 ops &= ops - 1
                 peak = max(level.peak[state], level.use[state] + space.during[op])
                 if peak >= rule.upper_bound:
@@ -193,7 +157,7 @@ def expand(space, level, rule, limit, first, last, rows, at):
                     at, only = begin, True
                 if rule.scored:
                     step = log_total - rule.priorities[op]
-                    key = _bits(max(level.cost[state] + step, 0.0))
+                    key = bits.of_float(max(level.cost[state] + step, 0.0))
                 else:
                     weighed = use + np.int64(level.cost[state] + rule.potential[op]) + rule.offset
                     key = (known << rule.use_bits) | (weighed >> rule.use_shift)
@@ -210,7 +174,7 @@ def expand(space, level, rule, limit, first, last, rows, at):
     return at
 
 
-@_inlined()
+@inlined
 def _freed(space, done, state, op):
     """Bytes of shared inputs of which an op is the last reader."""
     freed = 0
@@ -221,7 +185,7 @@ def _freed(space, done, state, op):
             word = space.reader_words[mask]
             missing = space.reader_bits[mask] & ~done[state, word]
             if word == op >> 6:
-                missing &= ~(np.int64(1) << (op & 63))
+                missing &= ~bits.bit(op)
             left |= missing
             if left != 0:
                 break
@@ -230,29 +194,29 @@ def _freed(space, done, state, op):
     return freed
 
 
-@_inlined()
+@inlined
 def _log_total(ready, priorities, state):
     """log of the sum of exp(priority) over the ops that can run next."""
     most, total = -np.inf, 0.0
     for word in range(ready.shape[1]):
         ops = ready[state, word]
         while ops != 0:
-            most = max(most, priorities[64 * word + _lowest(ops)])
+            most = max(most, priorities[64 * word + bits.lowest(ops)])
             ops &= ops - 1
     for word in range(ready.shape[1]):
         ops = ready[state, word]
         while ops != 0:
-            total += np.exp(priorities[64 * word + _lowest(ops)] - most)
+            total += np.exp(priorities[64 * word + bits.lowest(ops)] - most)
             ops &= ops - 1
     return most + np.log(total)
 
 
-@_inlined()
+@inlined
 def _part(hash_of_set):
     return (hash_of_set >> 56) & (PARTS - 1)
 
 
-@_jit()
+@jit
 def count_parts(rows, first, last, counts):
     """int64[PARTS]: how many of the rows ``first``..``last - 1`` are in each part."""
     for part in range(PARTS):
@@ -261,7 +225,7 @@ def count_parts(rows, first, last, counts):
         counts[_part(rows[row, HASH])] += 1
 
 
-@_jit()
+@jit
 def scatter(rows, first, last, starts, order):
     """Puts rows ``first``..``last - 1`` to where their parts start in ``order``; moves these."""
     for row in range(first, last):
@@ -270,7 +234,7 @@ def scatter(rows, first, last, starts, order):
         starts[part] += 1
 
 
-@_jit()
+@jit
 def collapse(level, rows, order, starts, pool, first, last):
     """Takes the rows of parts ``first``..``last - 1`` into the pool, one a set.
 
@@ -290,7 +254,7 @@ def collapse(level, rows, order, starts, pool, first, last):
                     _put(rows, row, pool.rows, part, entry)
 
 
-@_inlined()
+@inlined
 def _find(done, rows, row, pool, part):
     """The entry of a row's set, a new one if it has none."""
     slots = pool.table.shape[1] - 1
@@ -307,27 +271,27 @@ def _find(done, rows, row, pool, part):
     pool.table[part, slot] = entry
     for word in range(done.shape[1]):
         pool.sets[part, entry, word] = done[state, word]
-    pool.sets[part, entry, op >> 6] |= np.int64(1) << (op & 63)
+    pool.sets[part, entry, op >> 6] |= bits.bit(op)
     return entry
 
 
-@_inlined()
+@inlined
 def _is_child(done, state, op, sets, part, entry):
     """Whether a set is that of a state and one op more."""
     difference = np.int64(0)
     for word in range(done.shape[1]):
-        bit = (np.int64(1) << (op & 63)) if word == op >> 6 else np.int64(0)
+        bit = bits.bit(op) if word == op >> 6 else np.int64(0)
         difference |= sets[part, entry, word] ^ done[state, word] ^ bit
     return difference == 0
 
 
-@_inlined()
+@inlined
 def _put(rows, row, target, part, entry):
     for column in range(COLUMNS):
         target[part, entry, column] = rows[row, column]
 
 
-@_jit()
+@jit
 def refill(pool, old):
     """Copies the rows of a smaller pool to a larger one with an empty table."""
     slots = pool.table.shape[1] - 1
@@ -344,7 +308,7 @@ def refill(pool, old):
             pool.table[part, slot] = entry
 
 
-@_jit()
+@jit
 def column_of(pool, column, values):
     """One column of all rows, part by part."""
     at = 0
@@ -354,7 +318,7 @@ def column_of(pool, column, values):
             at += 1
 
 
-@_jit()
+@jit
 def gather(pool, limit, tie_column, rows):
     """Copies the rows up to ``limit``, part by part, while there is room; returns how many."""
     at = 0
@@ -369,7 +333,7 @@ def gather(pool, limit, tie_column, rows):
     return at
 
 
-@_jit()
+@jit
 def build(space, level, rule, rows, ranked, first, last, following, parents, ops):
     """Makes state i of the following level of row ``ranked[i]``; and where it comes from."""
     for i in range(first, last):
@@ -379,9 +343,8 @@ def build(space, level, rule, rows, ranked, first, last, following, parents, ops
         following.hash[i] = rows[row, HASH]
         following.use[i] = rows[row, USE]
         following.peak[i] = rows[row, PEAK]
-        following.cost[i] = (
-            _number(rows[row, KEY]) if rule.scored else level.cost[parent] + rule.potential[op]
-        )
+        weighed = level.cost[parent] + rule.potential[op]
+        following.cost[i] = bits.as_float(rows[row, KEY]) if rule.scored else weighed
         for word in range(level.done.shape[1]):
             following.done[i, word] = level.done[parent, word]
             following.ready[i, word] = level.ready[parent, word]
@@ -389,10 +352,10 @@ def build(space, level, rule, rows, ranked, first, last, following, parents, ops
         following.choices[i] = level.choices[parent] - 1 + released
 
 
-@_inlined()
+@inlined
 def _run(space, done, ready, state, op):
     """Runs an op: updates the bitsets of a state; returns how many ops can run that could not."""
-    bit, released = np.int64(1) << (op & 63), 0
+    bit, released = bits.bit(op), 0
     done[state, op >> 6] |= bit
     ready[state, op >> 6] &= ~bit
     for i in range(space.after_offsets[op], space.after_offsets[op + 1]):
@@ -403,12 +366,12 @@ def _run(space, done, ready, state, op):
             if missing != 0:
                 break
         if missing == 0:
-            ready[state, other >> 6] |= np.int64(1) << (np.int64(other) & 63)
+            ready[state, other >> 6] |= bits.bit(other)
             released += 1
     return released
 
 
-@_jit()
+@jit
 def finish(space, level, rule, ops):
     """Runs the best child of state 0 until no op is left: the highest priority, or the lowest
     peak, then the least use. Ties: the lowest op. Returns the peak, bytes."""
@@ -417,7 +380,7 @@ def finish(space, level, rule, ops):
         for word in range(level.ready.shape[1]):
             left = level.ready[0, word]
             while left != 0:
-                op = 64 * word + _lowest(left)
+                op = 64 * word + bits.lowest(left)
                 left &= left - 1
                 peak = max(level.peak[0], level.use[0] + space.during[op])
                 use = level.use[0] + space.growth[op] - _freed(space, level.done, 0, op)
@@ -437,7 +400,7 @@ def finish(space, level, rule, ops):
 # Orders by themselves.
 
 
-@_jit()
+@jit
 def peak_of(space, order, position, left):
     """Bytes: the peak of an order, or -1 where it is not a topological order of all ops.
 
@@ -463,7 +426,7 @@ def peak_of(space, order, position, left):
     return peak
 
 
-@_inlined()
+@inlined
 def _read(space, left, op):
     """An op reads its shared inputs; returns the bytes of those that it is the last to read."""
     freed = 0
@@ -475,7 +438,7 @@ def _read(space, left, op):
     return freed
 
 
-@_jit()
+@jit
 def random_orders(space, count, random, waiting, left, ready, order, best_order):
     """Random orders, any op that can run next with equal probability; returns the least peak, of
     ``best_order`` (the first, on ties). The arrays before it are scratch, int32."""
@@ -489,13 +452,13 @@ def random_orders(space, count, random, waiting, left, ready, order, best_order)
     return best
 
 
-@_inlined()
+@inlined
 def _random_order(space, random, waiting, left, ready, order):
     choices = _restart(space, waiting, left, ready)
     use = space.start[0]
     peak = use
     for count in range(len(order)):
-        chosen = _below(random, choices)
+        chosen = below(random, choices)
         op = ready[chosen]
         choices -= 1
         ready[chosen] = ready[choices]
@@ -510,7 +473,7 @@ def _random_order(space, random, waiting, left, ready, order):
     return peak
 
 
-@_inlined()
+@inlined
 def _restart(space, waiting, left, ready):
     """Sets up that nothing has run; returns how many ops are in ``ready``."""
     choices = 0
@@ -524,21 +487,10 @@ def _restart(space, waiting, left, ready):
     return choices
 
 
-@_inlined()
-def _below(random, count):
-    """A random number in 0..count - 1: splitmix64 (Steele, Lea and Flood, 2014)."""
-    random[0] += np.uint64(0x9E3779B97F4A7C15)
-    bits = random[0]
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    bits ^= bits >> np.uint64(31)
-    return np.int64(np.float64(bits >> np.uint64(11)) * 2.0**-53 * count)
-
-
 # Depth first.
 
 
-@_jit()
+@jit
 def start_walk(space, walk):
     """Sets up the root, from which nothing has run."""
     walk.depth[0] = 0
@@ -548,7 +500,7 @@ def start_walk(space, walk):
     _shuffle(walk, 0)
 
 
-@_jit()
+@jit
 def walk_on(space, walk, steps):
     """Tries so many choices, and more until there is an order; stops when all has been seen."""
     while walk.depth[0] >= 0 and (steps > 0 or walk.best[0] == LARGEST):
@@ -565,15 +517,15 @@ def walk_on(space, walk, steps):
         if peak >= walk.best[0]:
             continue
         walk.hash[depth + 1] = walk.hash[depth] ^ space.label[op]
-        walk.done[0, op >> 6] ^= np.int64(1) << (op & 63)
+        walk.done[0, op >> 6] ^= bits.bit(op)
         if _is_old(walk, depth + 1, peak):
-            walk.done[0, op >> 6] ^= np.int64(1) << (op & 63)
+            walk.done[0, op >> 6] ^= bits.bit(op)
             continue
         walk.peak[depth + 1] = peak
         _descend(space, walk, depth, op)
 
 
-@_inlined()
+@inlined
 def _descend(space, walk, depth, op):
     """Runs an op that has been put into the set."""
     walk.states[0] += 1
@@ -599,26 +551,26 @@ def _descend(space, walk, depth, op):
             walk.best_order[i] = walk.order[i]
 
 
-@_inlined()
+@inlined
 def _undo(space, walk, depth):
     """Takes back the op that ran at a depth."""
     op = np.int64(walk.order[depth])
-    walk.done[0, op >> 6] ^= np.int64(1) << (op & 63)
+    walk.done[0, op >> 6] ^= bits.bit(op)
     for i in range(space.shared_offsets[op], space.shared_offsets[op + 1]):
         walk.left[space.shared[i]] += 1
     for i in range(space.after_offsets[op], space.after_offsets[op + 1]):
         walk.waiting[space.after[i]] += 1
 
 
-@_inlined()
+@inlined
 def _shuffle(walk, depth):
     begin = walk.begin[depth]
     for i in range(walk.end[depth] - 1, begin, -1):
-        other = begin + _below(walk.random, i - begin + 1)
+        other = begin + below(walk.random, i - begin + 1)
         walk.choices[i], walk.choices[other] = walk.choices[other], walk.choices[i]
 
 
-@_inlined()
+@inlined
 def _is_old(walk, depth, peak):
     """Whether the set was reached with a peak no higher; if not, remembers it while there is
     room."""
@@ -642,7 +594,7 @@ def _is_old(walk, depth, peak):
     return False
 
 
-@_inlined()
+@inlined
 def _is_set(walk, entry):
     difference = np.int64(0)
     for word in range(walk.done.shape[1]):

@@ -6,16 +6,15 @@ ops and nothing is ever subtracted from a sum.
 """
 
 import heapq
-import os
-from concurrent.futures import ThreadPoolExecutor
 
-import numba
 import numpy as np
 
 from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
 from regal_jax.graphs.features.relations import Relations
+from regal_jax.native.compilation import jit_with_arrays
+from regal_jax.native.threads import over_threads
 
 LARGEST_EXPONENT = 600.0
 """Priorities further than this below the highest count as this far, lest weights are 0."""
@@ -67,18 +66,18 @@ def batch_positions(
     )
     positions = np.full((len(priorities), samples, num_ops), num_ops, np.int32)
 
-    def decode(row: int) -> None:
-        real, inside = int(is_real[row].sum()), senders[row] < num_ops
-        successors = ragged_rows(senders[row][inside], receivers[row][inside], real)
-        priority = priorities[row, :real]
-        if uniforms is None:
-            positions[row, 0, :real] = greedy_positions(successors, priority)
-        else:
-            own = uniforms[row, :, :real]
-            positions[row, :, :real] = sampled_positions(successors, priority, own)
+    def decode(first: int, last: int) -> None:
+        for row in range(first, last):
+            real, inside = int(is_real[row].sum()), senders[row] < num_ops
+            successors = ragged_rows(senders[row][inside], receivers[row][inside], real)
+            priority = priorities[row, :real]
+            if uniforms is None:
+                positions[row, 0, :real] = greedy_positions(successors, priority)
+            else:
+                own = uniforms[row, :, :real]
+                positions[row, :, :real] = sampled_positions(successors, priority, own)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(decode, range(len(priorities))))
+    over_threads(decode, len(priorities), positions.size)
     return positions
 
 
@@ -95,10 +94,7 @@ def _checked(successors: RaggedRows, priorities: np.ndarray) -> np.ndarray:
     return priorities
 
 
-_jit = numba.njit(cache=True, nogil=True, error_model="numpy")
-
-
-@_jit
+@jit_with_arrays
 def _greedy(offsets, values, key, position):
     """Always runs the schedulable op of least key."""
     missing = np.zeros(len(key), np.int64)
@@ -118,7 +114,7 @@ def _greedy(offsets, values, key, position):
                 heapq.heappush(heap, (key[after], after))
 
 
-@_jit
+@jit_with_arrays
 def _draw(offsets, values, weight, uniform, tree, missing, position):
     """Runs schedulable ops with odds of their weights; ``tree[size + op]`` is the op's weight while
     it is schedulable, ``tree[node]`` the sum of its children ``2 node`` and ``2 node + 1``."""
@@ -147,13 +143,13 @@ def _draw(offsets, values, weight, uniform, tree, missing, position):
                 _set(tree, size + after, weight[after])
 
 
-@_jit
+@jit_with_arrays
 def _count(values, missing):
     for at in range(len(values)):
         missing[values[at]] += 1
 
 
-@_jit
+@jit_with_arrays
 def _set(tree, node, value):
     tree[node] = value
     while node > 1:

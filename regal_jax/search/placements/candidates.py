@@ -7,15 +7,15 @@ schedules, and those of least makespan are tried on the target. Memory capacitie
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from regal_jax.environments.construction.chains import previous_ops
-from regal_jax.environments.placement import batch
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError, ScheduleError
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.native.compilation import jit_with_arrays
+from regal_jax.native.threads import over_threads
 from regal_jax.search.list_scheduling import scheduler
 from regal_jax.search.orders import rules
 
@@ -75,7 +75,7 @@ def from_starts(
         plans = (start[part], sequence[part], ties[part])
         _assign(graph.duration, plans, num_devices, placement[part], failed[part])
 
-    batch.over_threads(run, len(sequence), sequence.size)
+    over_threads(run, len(sequence), sequence.size)
     if failed.any():
         raise ScheduleError(
             f"start: plan {int(failed.argmax())} runs more than {num_devices} ops at once"
@@ -102,7 +102,7 @@ def makespans(problem: PlacementProblem, candidates: Candidates) -> np.ndarray:
         _simulate(tasks, task, rows, problem.num_devices, makespan[first:last])
 
     work = len(makespan) * (len(tasks.duration) + len(tasks.after))
-    batch.over_threads(run, len(makespan), work)
+    over_threads(run, len(makespan), work)
     wrong = np.flatnonzero(makespan < 0)
     if wrong.size:
         raise ScheduleError(
@@ -163,7 +163,7 @@ def _check(problem: PlacementProblem, candidates: Candidates) -> None:
             raise ScheduleError(f"candidates have an index that is not in 0..{most - 1}")
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@jit_with_arrays
 def _simulate(tasks, task, rows, num_devices, makespan):
     """Makespans, us; -1 for a sequence that is not a topological order. ``task`` is by op."""
     placement, sequence = rows
@@ -188,7 +188,7 @@ def _simulate(tasks, task, rows, num_devices, makespan):
         makespan[row] = free.max() if valid else -1.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@jit_with_arrays
 def _assign(duration, plans, num_devices, placement, failed):
     """Each op on the free device of least tie-breaking number."""
     start, sequence, ties = plans

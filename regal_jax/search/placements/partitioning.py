@@ -10,11 +10,11 @@ these copies can be counted the same way (``copies``).
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from regal_jax.errors import MissingDependencyError
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
+from regal_jax.native.compilation import jit_with_arrays
 from regal_jax.search.orders import rules
 
 TOLERANCE = 0.03
@@ -252,10 +252,7 @@ def _starting_orders(graph: ComputationGraph, seed: int) -> list[np.ndarray]:
     ]
 
 
-_jit = numba.njit(cache=True, nogil=True, error_model="numpy")
-
-
-@_jit
+@jit_with_arrays
 def _surroundings(neighbours, starts):
     """int64[O]: breadth first from the first start, then from the next one not reached yet."""
     order = np.empty(len(starts), np.int64)
@@ -275,7 +272,7 @@ def _surroundings(neighbours, starts):
     return order
 
 
-@_jit
+@jit_with_arrays
 def _cut_order(whole, order, limit):
     """int8[V]: an order cut where the weight in excess is least and then the fewest bytes cross."""
     before = np.zeros(len(whole.volume), np.int64)
@@ -300,7 +297,7 @@ def _cut_order(whole, order, limit):
     return side
 
 
-@_jit
+@jit_with_arrays
 def _pass(whole, side, limit):
     """Moves each vertex at most once, best gain first; ``side`` becomes the best state on the way.
 
@@ -330,7 +327,7 @@ def _pass(whole, side, limit):
     return best
 
 
-@_jit
+@jit_with_arrays
 def _state(whole, side):
     """(int64[N, 2] pins of each net on each side, int64[2] loads, int64[V] bytes a move saves)."""
     counts = np.zeros((len(whole.volume), 2), np.int64)
@@ -348,7 +345,7 @@ def _state(whole, side):
     return counts, load, gain
 
 
-@_jit
+@jit_with_arrays
 def _cut(whole, counts):
     cut = 0
     for net in range(len(whole.volume)):
@@ -357,12 +354,12 @@ def _cut(whole, counts):
     return cut
 
 
-@_jit
+@jit_with_arrays
 def _excess(load, limit):
     return max(load[0] - limit[0], 0) + max(load[1] - limit[1], 0)
 
 
-@_jit
+@jit_with_arrays
 def _choice(weight, load, limit, gain, heaps):
     """The vertex to move: best gain of those that may, from the fuller side on ties; -1 if none.
 
@@ -379,7 +376,7 @@ def _choice(weight, load, limit, gain, heaps):
     return forth
 
 
-@_jit
+@jit_with_arrays
 def _move(whole, side, counts, gain, heaps, vertex):
     """Changes the vertex's side, and the gains of those that are left, net by net."""
     source = side[vertex]
@@ -400,7 +397,7 @@ def _move(whole, side, counts, gain, heaps, vertex):
     side[vertex] = target
 
 
-@_jit
+@jit_with_arrays
 def _add_gain(pins, side, gain, heaps, net, only, change):
     """Changes the gain of a net's vertices that may still move, on one side only (-1: on both)."""
     _, place, _ = heaps
@@ -412,7 +409,7 @@ def _add_gain(pins, side, gain, heaps, net, only, change):
             _settle(heaps, gain, own, place[vertex])
 
 
-@_jit
+@jit_with_arrays
 def _heaps(side, gain):
     """(members int64[2, V], place int64[V] in its side's heap or -1, sizes int64[2]): max-heaps."""
     members = np.empty((2, len(side)), np.int64)
@@ -426,7 +423,7 @@ def _heaps(side, gain):
     return heaps
 
 
-@_jit
+@jit_with_arrays
 def _remove(heaps, gain, own, vertex):
     members, place, sizes = heaps
     hole = place[vertex]
@@ -438,7 +435,7 @@ def _remove(heaps, gain, own, vertex):
         _settle(heaps, gain, own, hole)
 
 
-@_jit
+@jit_with_arrays
 def _settle(heaps, gain, own, at):
     """Moves the vertex at a place of a heap up or down to where its gain belongs."""
     members, place, sizes = heaps

@@ -5,11 +5,11 @@ the graph alone; and placements that keep each of them on one device.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from regal_jax.graphs import annotations, precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
+from regal_jax.native.compilation import jit_with_arrays
 
 LEAST_SHARE = 0.25
 """Replicas are at least this share of the graph's duration: a few ops look alike by chance."""
@@ -229,12 +229,11 @@ def _seen(
     return seen
 
 
-_jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 _NONE, _MANY = -1, -2
 """In place of a replica: no neighbour is in one, or they are in several."""
 
 
-@_jit
+@jit_with_arrays
 def _spread(order, neighbours, label):
     """Labels ops whose neighbours are all in one replica, until nothing changes.
 
@@ -255,7 +254,7 @@ def _spread(order, neighbours, label):
                     label[op], changed = common, True
 
 
-@_jit
+@jit_with_arrays
 def _common(rows, op, label, strict):
     """The one replica that an op's neighbours are in; _NONE or _MANY if there isn't exactly one.
 

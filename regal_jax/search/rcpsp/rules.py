@@ -13,13 +13,14 @@ SIGCOMM 2014 (Tetris).
 
 from collections.abc import Callable
 
-import numba
 import numpy as np
 
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.native import bits
+from regal_jax.native.compilation import jit_with_arrays
 
 Rule = Callable[[ComputationGraph], np.ndarray]
 """graph -> float64[O], higher first."""
@@ -67,12 +68,13 @@ def tetris(graph: ComputationGraph) -> np.ndarray:
 def most_work_remaining(graph: ComputationGraph) -> np.ndarray:
     """Durations of the op and of all its descendants, on whichever path (us)."""
     descendants = precedence.closure(graph)
-    return graph.duration + _sums_over_members(descendants, graph.duration)
+    return graph.duration + _sums_over_members(descendants.view(np.int64), graph.duration)
 
 
 def most_successors(graph: ComputationGraph) -> np.ndarray:
     """Most total successors (MTS): the number of descendants."""
-    return _sums_over_members(precedence.closure(graph), np.ones(graph.num_ops))
+    descendants = precedence.closure(graph)
+    return _sums_over_members(descendants.view(np.int64), np.ones(graph.num_ops))
 
 
 def latest_finish(graph: ComputationGraph) -> np.ndarray:
@@ -154,16 +156,14 @@ def _capacity(graph: ComputationGraph) -> np.ndarray:
     return graph.capacity
 
 
-@numba.njit(cache=True)
+@jit_with_arrays
 def _sums_over_members(sets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """float64[O]: the sum of ``weight`` over each bit-packed set, by increasing index."""
+    """float64[O]: the sum of ``weight`` over each bitset, by increasing index."""
     sums = np.zeros(len(sets))
     for row in range(len(sets)):
         for word in range(sets.shape[1]):
-            bits, index = sets[row, word], 64 * word
-            while bits != np.uint64(0):
-                if bits & np.uint64(1):
-                    sums[row] += weight[index]
-                bits >>= np.uint64(1)
-                index += 1
+            members = sets[row, word]
+            while members != 0:
+                sums[row] += weight[64 * word + bits.lowest(members)]
+                members &= members - 1
     return sums

@@ -23,6 +23,7 @@ from regal_jax.graphs import batching, random_graphs
 from regal_jax.graphs.batching import GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.rewrites.microbatches import microbatches
+from regal_jax.native import packing
 from tests.oracles import schedule_cost as oracle
 from tests.strategies import computation_graphs
 
@@ -82,7 +83,7 @@ def padded(graph, genes, num_devices):
 
 
 def packed(graph):
-    words = columns.pack(columns.native_graph(graph))
+    words = packing.pack(columns.native_graph(graph))
     return np.pad(words, (0, PACKED_WORDS - len(words)))
 
 
@@ -197,7 +198,7 @@ def test_costs_of_both_backends_are_equal(objective, data, graph, num_devices, l
     outside = PlacementProblem(graph, num_devices, objective, **platform).fitness(genes)
     with_padding = padded(graph, genes, num_devices)
     compiled = model(objective, num_devices, "native", **platform)
-    exact = placement_cost.exact_costs(compiled, packed(graph), with_padding)
+    exact = placement_cost.exact_costs(compiled, columns.unpack(packed(graph)), with_padding)
     np.testing.assert_array_equal(exact, outside)
     inside = jitted_costs(compiled)(packed(graph), with_padding)
     np.testing.assert_array_equal(inside, outside.astype(np.float32))

@@ -4,6 +4,7 @@ import threading
 
 import jax
 import jax.numpy as jnp
+import numba
 import numpy as np
 import pytest
 
@@ -13,7 +14,9 @@ from regal_jax.environments.platform import Platform
 from regal_jax.graphs import random_graphs
 from regal_jax.graphs.batching import padded_shape
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.native import packing
 from regal_jax.search.evolution import brkga
+from tests.native.test_threads import exit_code_of_child
 
 
 def layered_graph(seed, num_ops=60):
@@ -30,7 +33,7 @@ def layered_graph(seed, num_ops=60):
 
 def test_pack_keeps_every_number_and_ignores_padding():
     graph = columns.native_graph(layered_graph(0))
-    packed = columns.pack(graph)
+    packed = packing.pack(graph)
     assert packed.dtype == np.int32
     assert len(packed) % 2 == 0
     for column, again in zip(graph, columns.unpack(np.pad(packed, (0, 64))), strict=True):
@@ -46,7 +49,7 @@ def test_padding_changes_nothing(extra, extra_words):
     problem = PlacementProblem(graph, 3)
     genes = np.random.default_rng(0).random((5, problem.num_genes), np.float32)
     model = cost.cost_model("peak_memory", Platform(3), wide[0], "native")
-    packed = columns.pack(columns.native_graph(graph))
+    packed = packing.pack(columns.native_graph(graph))
     packed = np.pad(packed, (0, extra_words), constant_values=-1)
     padded = chromosome.pad(genes, sizes, wide, 3)
     padded[padded == 0] = 0.5  # whatever stands in the padding
@@ -132,3 +135,17 @@ def test_threads_change_nothing(num_threads):
     many = batch.evaluate_batch(graph, genes, num_devices=2, num_threads=num_threads)
     for expected, found in zip(one, many, strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+def test_fitness_in_a_child_after_a_fork():
+    problem = PlacementProblem(layered_graph(0, num_ops=200), 2, backend="native")
+    genes = np.random.default_rng(0).random((301, problem.num_genes), np.float32)
+    expected = problem.fitness(genes)  # on threads, where there are cores
+    assert exit_code_of_child(lambda: np.array_equal(problem.fitness(genes), expected)) == 0
+
+
+def test_graphs_share_a_compilation_whatever_their_arrays():
+    graph = layered_graph(0)
+    others = [graph.replace(duration=np.arange(120.0)[::2]), graph.replace(name="read-only")]
+    types = [[numba.typeof(column) for column in columns.native_graph(g)] for g in (graph, *others)]
+    assert types[0] == types[1] == types[2]

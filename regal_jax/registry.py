@@ -30,7 +30,10 @@ OWN: Mapping[Kind, tuple[str, ...]] = {
         "regal_jax.environments.placement.problem",
         "regal_jax.environments.rcpsp.problem",
     ),
-    "policy": ("regal_jax.policies.regal.policy",),
+    "policy": tuple(
+        f"regal_jax.policies.{system}.policy"
+        for system in ("regal", "topological_order", "one_shot", "gflownet")
+    ),
     "dataset": ("regal_jax.datasets.corpora",),
     "importer": ("regal_jax.graphs.importers.any_file",),
 }
@@ -133,6 +136,19 @@ def policy(name: str, config: type) -> Callable[[Callable], Callable]:
     return functools.partial(_register, "policy", name, {"config": config})
 
 
+def make_policy(config: Any) -> Any:
+    """The policy of a configuration, by its class. Raises OptionError where none is registered."""
+    return policy_for(type(config)).make(config)
+
+
+def policy_for(config: type) -> Entry:
+    """The policy whose configuration a class is. Raises OptionError where there is none."""
+    for entry in entries("policy").values():
+        if entry.about["config"] is config:
+            return entry
+    raise OptionError(f"{config.__name__} is not the configuration of a registered policy")
+
+
 def dataset(name: str) -> Callable[[Callable], Callable]:
     """Registers (split) -> Iterable[ComputationGraph]; splits are train, validation and test."""
     return functools.partial(_register, "dataset", name, {})
@@ -160,8 +176,9 @@ def find_method(name: str, problem: str) -> Method:
     if others:
         scopes = [find("environment", where).about["scope"] for where in (*others, problem)]
         reason = f"{' and '.join(scopes[:-1])}, but this problem is one that {scopes[-1]}"
-    known = ", ".join(known for where, known in methods if where == problem)
-    raise OptionError(f"method {name!r} {reason}; choose from {known}")
+    known = [known for where, known in methods if where == problem]
+    known.sort(key=lambda name: name != "auto")  # the default first
+    raise OptionError(f"method {name!r} {reason}; choose from {', '.join(known)}")
 
 
 def find(kind: Kind, name: str) -> Entry:

@@ -18,7 +18,7 @@ EXTENSION = '''"""A method, a policy and a data set."""
 import dataclasses
 
 import regal_jax as rj
-from regal_jax.policies.regal.policy import RegalConfig
+from regal_jax.policies.regal.policy import RegalConfig, regal_policy
 from regal_jax.options import Result
 
 
@@ -52,7 +52,7 @@ def shy_policy(config):
     """REGAL's policy, whose mode is its least favourite."""
     import jax
 
-    policy = RegalConfig.policy.func(config)
+    policy = regal_policy(config)
     turned = lambda params: jax.tree.map(lambda leaf: -config.shyness * leaf, params)
     return policy._replace(mode=lambda params, inputs: policy.mode(turned(params), inputs))
 
@@ -124,8 +124,8 @@ def test_its_method_and_data_set_are_in_the_comparison_table(extended, tmp_path)
     table = run(
         str(ROOT / "experiments" / "regal_memory.py"),
         "--dataset=ladders",
-        "--methods=random_search,first_order",
-        "--test_evaluations=20",
+        "--methods=brkga,first_order",
+        "--test_evaluations=200",
         "--seeds=1",
         "--microbatches=1",
         f"--output_dir={tmp_path}",

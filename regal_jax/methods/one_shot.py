@@ -128,4 +128,4 @@ DECODINGS: dict[str, Callable[[MachineProblem, Scores, Budget], Result]] = {
 
 @functools.partial(jax.jit, static_argnames="config")
 def _scores(params, inputs, config: OneShotConfig):
-    return policy.one_shot_policy(config).scores(params, inputs)
+    return registry.make_policy(config).encode(params, inputs)

@@ -23,7 +23,6 @@ from regal_jax.policies.topological_order.policy import (
     OrderingConfig,
     OrderingInputs,
     ordering_inputs,
-    ordering_policy,
 )
 from regal_jax.search.orders import beam as orders_beam
 from regal_jax.search.orders import dynamic_programming, rules, sampling
@@ -172,14 +171,14 @@ def stepwise_order(
 
     Two shapes are compiled: one state, as at first and after the deadline, and a full beam.
     """
-    seen, slots = _seen(params, inputs, config), len(inputs.features)
+    encoding, slots = _encoding(params, inputs, config), len(inputs.features)
 
     def logits(ready, last, first):
         count = len(ready)
         more = (1 if count == 1 else budget.evaluations) - count
         ready = np.pad(ready, ((0, more), (0, slots - graph.num_ops)))
         last, first = np.pad(last, (0, more)), np.pad(first, (0, more))
-        found = _logits(seen, ready, last, first, config)
+        found = _logits(encoding, ready, last, first, config)
         return np.asarray(found)[:count, : graph.num_ops]
 
     width, deadline = budget.evaluations, budget.deadline
@@ -239,27 +238,27 @@ DECODINGS: dict[str, Orders] = {
 
 @functools.partial(jax.jit, static_argnames="config")
 def _priorities(params, inputs, config: OrderingConfig):
-    return ordering_policy(config).priorities(params, inputs)
+    return registry.make_policy(config).priorities(params, inputs)
 
 
 @functools.partial(jax.jit, static_argnames="config")
 def _greedy(params, inputs, config: OrderingConfig):
-    return ordering_policy(config).greedy(params, inputs)
+    return registry.make_policy(config).mode(params, inputs)
 
 
 @functools.partial(jax.jit, static_argnames=("config", "count"))
 def _samples(params, key, inputs, config: OrderingConfig, count: int):
-    return ordering_policy(config).sample(params, key, inputs, count)
+    return registry.make_policy(config).sample(params, key, inputs, count)
 
 
 @functools.partial(jax.jit, static_argnames="config")
-def _seen(params, inputs, config: OrderingConfig):
-    return ordering_policy(config).seen(params, inputs)
+def _encoding(params, inputs, config: OrderingConfig):
+    return registry.make_policy(config).encode(params, inputs)
 
 
 @functools.partial(jax.jit, static_argnames="config")
-def _logits(seen, ready, last, first, config: OrderingConfig):
-    return ordering_policy(config).logits(seen, ready, last, first)
+def _logits(encoding, ready, last, first, config: OrderingConfig):
+    return registry.make_policy(config).logits(encoding, ready, last, first)
 
 
 def _padded(graph: ComputationGraph, config: OrderingConfig) -> OrderingInputs:

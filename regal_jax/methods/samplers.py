@@ -80,6 +80,7 @@ def sample_regal(problem: PlacementProblem, budget: Budget) -> Candidates:
 @registry.sampler("random_search")
 def sample_chromosomes(problem: PlacementProblem, budget: Budget) -> Candidates:
     """The schedules of uniformly random chromosomes."""
+    budget.check()
     rng = np.random.default_rng(budget.seed)
     shape = (budget.evaluations, problem.num_genes)
     return decoded(problem, rng.random(shape, np.float32))
@@ -93,6 +94,7 @@ def sample_lists(problem: PlacementProblem, budget: Budget) -> Candidates:
     The temperature scales the noise, in mean durations of the ops; with 0 only devices are random.
     Transfer times are not looked at.
     """
+    budget.check()
     graph, rng = problem.graph, np.random.default_rng(budget.seed)
     machine = on_one_type(problem)
     noise = rng.gumbel(size=(budget.evaluations, graph.num_ops))
@@ -126,6 +128,7 @@ def sample_one_shot(problem: PlacementProblem, budget: Budget) -> Candidates:
 
     Transfer times are not looked at. Raises OptionError for an unsuitable policy.
     """
+    budget.check()
     path = budget.options.policy or shipped_policy("machines", "one_shot")
     params, config, _ = checkpoints.load_policy(path, OneShotConfig)
     machine = on_one_type(problem, config.generation)

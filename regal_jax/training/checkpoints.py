@@ -11,6 +11,7 @@ import flax.serialization
 import jax
 import orbax.checkpoint as ocp
 
+from regal_jax import registry
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.graphs.files import write_atomically
 
@@ -71,9 +72,11 @@ def save_policy(
 ) -> None:
     """Writes a policy's parameters and configuration, a dataclass, to one file.
 
-    ``about`` goes in as it is: objective, training data, steps, measured quality.
+    ``about`` goes in as it is: objective, training data, steps, measured quality. So does the name
+    of the policy that is registered for the configuration's class.
     """
-    header = {"config": dataclasses.asdict(config), **about}
+    name = registry.policy_for(type(config)).name
+    header = {"config": dataclasses.asdict(config), "policy": name, **about}
     content = {"header": json.dumps(header), "params": jax.device_get(params)}
     data = flax.serialization.msgpack_serialize(content)
     write_atomically(path, lambda file: file.write(data))
@@ -84,13 +87,31 @@ def load_policy(
 ) -> tuple[Any, Config, dict[str, Any]]:
     """(params, configuration, about) from ``save_policy``'s file.
 
-    RegalError if it is damaged, or holds a policy of another configuration than ``config``.
+    The configuration is of the class ``config``, or one derived from it that the file's policy is
+    registered with. RegalError if the file is damaged, or holds a policy of another kind.
     """
     try:
         content = flax.serialization.msgpack_restore(Path(path).read_bytes())
         about = json.loads(content["header"])
-        return content["params"], config(**about.pop("config")), about
+        made = _registered(path, about.pop("policy", None), config)
+        return content["params"], made(**about.pop("config")), about
+    except RegalError:
+        raise
     except OSError as error:
         raise RegalError(f"{path}: {(error.strerror or str(error)).lower()}") from None
     except Exception as error:
         raise RegalError(f"{path}: not a policy file ({error})") from None
+
+
+def _registered(path: str | os.PathLike, name: str | None, config: type[Config]) -> type[Config]:
+    """The class of a file's configuration; files of before there were names have ``config``."""
+    if name is None:
+        return config
+    known = registry.entries("policy")
+    if name not in known:
+        raise RegalError(f"{path}: holds a policy {name!r}, which no installed package registers")
+    found = known[name].about["config"]
+    if not issubclass(found, config):
+        wanted = registry.policy_for(config).name
+        raise RegalError(f"{path}: holds a policy of {name}, expected one of {wanted}")
+    return found

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from regal_jax import registry
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -23,7 +24,6 @@ from regal_jax.policies.gflownet import rollout, sampling
 from regal_jax.policies.gflownet.policy import (
     FlowConfig,
     FlowInputs,
-    flow_policy,
     padded_inputs,
 )
 from regal_jax.policies.gflownet.rollout import Likelihood, Trajectories
@@ -180,7 +180,7 @@ def drawn(
 ) -> Trajectories:
     """As many trajectories of a policy as the plan asks for."""
     return rollout.sample(
-        flow_policy(policy),
+        registry.make_policy(policy),
         params,
         key,
         inputs,
@@ -200,7 +200,7 @@ def likelihood(
 ) -> Likelihood:
     """Of drawn trajectories, differentiable in the parameters."""
     return rollout.likelihood(
-        flow_policy(policy),
+        registry.make_policy(policy),
         params,
         inputs,
         log_temperature,

@@ -14,8 +14,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from regal_jax import registry
 from regal_jax.errors import OptionError
-from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs, flow_policy
+from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs
 from regal_jax.policies.gflownet.rollout import Trajectories
 from regal_jax.policies.networks.message_passing import MLP
 from regal_jax.policies.networks.topoformer import Encoder, TemperatureEmbedding
@@ -107,7 +108,7 @@ def init_state(key, inputs: FlowInputs, policy: FlowConfig, config: FlowTraining
     """Fresh parameters {"policy": ...}, and {"log_partition": ...} for trajectory balance, from the
     shapes of one graph's inputs."""
     policy_key, partition_key = jax.random.split(key)
-    params = {"policy": flow_policy(policy).init(policy_key, inputs, config.num_devices)}
+    params = {"policy": registry.make_policy(policy).init(policy_key, inputs, config.num_devices)}
     if config.loss == "trajectory_balance":
         partition = LogPartition(policy)
         params["log_partition"] = partition.init(partition_key, inputs, jnp.float32(0.0))

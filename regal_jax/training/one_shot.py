@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from regal_jax import registry
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -28,7 +29,6 @@ from regal_jax.policies.one_shot.policy import (
     draw,
     greedy,
     log_prob,
-    one_shot_policy,
     padded_inputs,
 )
 from regal_jax.policies.topological_order.policy import OrderingInputs, flip_signs
@@ -206,7 +206,7 @@ def init_state(
     key: chex.PRNGKey, inputs: OrderingInputs, policy: OneShotConfig, config: OneShotTraining
 ) -> TrainState:
     """Fresh parameters, from the shapes of one graph's inputs."""
-    return with_params(one_shot_policy(policy).init(key, inputs), config)
+    return with_params(registry.make_policy(policy).init(key, inputs), config)
 
 
 def with_params(params: Any, config: OneShotTraining) -> TrainState:
@@ -288,7 +288,7 @@ def _padded(drawn: Draws, num_ops: int) -> tuple[np.ndarray, np.ndarray | None]:
 
 @functools.partial(jax.jit, static_argnames="policy")
 def _scores(params, inputs, policy):
-    return one_shot_policy(policy).scores(params, inputs)
+    return registry.make_policy(policy).encode(params, inputs)
 
 
 @functools.partial(jax.jit, static_argnames="policy")
@@ -302,7 +302,7 @@ def _gradient(params, inputs: OrderingInputs, drawn, advantage, policy, c_logits
     num_ops = jnp.sum(inputs.relations.real)
 
     def loss(params):
-        found = one_shot_policy(policy).scores(params, inputs)
+        found = registry.make_policy(policy).encode(params, inputs)
         likelihood = log_prob(found, *drawn, num_ops)
         norm = jnp.sum(found.logits**2) / num_ops  # eq. 12; logits of padding are 0
         numbers = {"log_prob": jnp.mean(likelihood), "logit_norm": norm}

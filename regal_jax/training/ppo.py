@@ -16,8 +16,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from regal_jax import registry
 from regal_jax.errors import OptionError
-from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs, flow_policy
+from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs
 from regal_jax.policies.gflownet.rollout import Likelihood
 from regal_jax.training import flow, trainer
 from regal_jax.training.flow import FlowBatch, FlowPlan
@@ -92,7 +93,7 @@ def make_optimizer(config: PPOTraining) -> optax.GradientTransformation:
 @functools.partial(jax.jit, static_argnames=("policy", "config"))
 def init_state(key, inputs: FlowInputs, policy: FlowConfig, config: PPOTraining) -> TrainState:
     """Fresh parameters {"policy": ...}, from the shapes of one graph's inputs."""
-    params = {"policy": flow_policy(policy).init(key, inputs, config.num_devices)}
+    params = {"policy": registry.make_policy(policy).init(key, inputs, config.num_devices)}
     return trainer.new_state(params, make_optimizer(config), selects=False)
 
 

@@ -15,6 +15,7 @@ import optax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from regal_jax import registry
 from regal_jax.environments.placement import peak_memory
 from regal_jax.environments.placement.list_scheduler import Order
 from regal_jax.errors import OptionError
@@ -24,7 +25,6 @@ from regal_jax.policies.topological_order.policy import (
     OrderingConfig,
     OrderingInputs,
     flip_signs,
-    ordering_policy,
 )
 from regal_jax.search.orders import sampling
 from regal_jax.training import settings, trainer
@@ -185,7 +185,7 @@ def init_state(
     key: chex.PRNGKey, inputs: OrderingInputs, policy: OrderingConfig, config: OrderingTraining
 ) -> TrainState:
     """Fresh parameters, from the shapes of one graph's inputs."""
-    return with_params(ordering_policy(policy).init(key, inputs), config)
+    return with_params(registry.make_policy(policy).init(key, inputs), config)
 
 
 def with_params(params: Any, config: OrderingTraining) -> TrainState:
@@ -265,7 +265,7 @@ def _update(state, batch: OrderingExamples, positions, rollout, policy, config):
     advantage = sampled_costs / jnp.maximum(baseline, 1e-30) - 1.0
 
     def loss(params):
-        log_prob = jax.vmap(ordering_policy(policy).log_prob, (None, 0, 0))(
+        log_prob = jax.vmap(registry.make_policy(policy).log_prob, (None, 0, 0))(
             params, batch.inputs, positions
         )
         return jnp.mean(advantage * log_prob), log_prob
@@ -282,18 +282,18 @@ def _update(state, batch: OrderingExamples, positions, rollout, policy, config):
 
 @functools.partial(jax.jit, static_argnames="policy")
 def _priorities(params, inputs, policy):
-    return jax.vmap(ordering_policy(policy).priorities, (None, 0))(params, inputs)
+    return jax.vmap(registry.make_policy(policy).priorities, (None, 0))(params, inputs)
 
 
 @functools.partial(jax.jit, static_argnames=("policy", "samples"))
 def _sample_on_device(params, keys, inputs, policy, samples):
-    one = functools.partial(ordering_policy(policy).sample, count=samples)
+    one = functools.partial(registry.make_policy(policy).sample, count=samples)
     return jax.vmap(one, (None, 0, 0))(params, keys, inputs)
 
 
 @functools.partial(jax.jit, static_argnames="policy")
 def _greedy_on_device(params, inputs, policy):
-    return jax.vmap(ordering_policy(policy).greedy, (None, 0))(params, inputs)
+    return jax.vmap(registry.make_policy(policy).mode, (None, 0))(params, inputs)
 
 
 @functools.partial(jax.jit, static_argnames="policy")

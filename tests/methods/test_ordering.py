@@ -172,7 +172,7 @@ def stepwise_order(graph, width: int, inputs=None) -> list[int]:
 def scores_of(graph):
     """The policy's own logits, for one partial order at a time."""
     policy, none = ordering_policy(AUTOREGRESSIVE), graph.num_ops
-    seen = policy.seen(random_policy(), ordering_inputs(graph, AUTOREGRESSIVE))
+    seen = policy.encode(random_policy(), ordering_inputs(graph, AUTOREGRESSIVE))
 
     def scores(ops, choices):
         ready = np.isin(np.arange(none), choices)[None]
@@ -186,7 +186,7 @@ def scores_of(graph):
 def test_an_autoregressive_beam_of_one_is_the_greedy_order(seed):
     graph = layered_graph(seed, 30)
     inputs = ordering_inputs(graph, AUTOREGRESSIVE)
-    positions = jax.jit(ordering_policy(AUTOREGRESSIVE).greedy)(random_policy(), inputs)
+    positions = jax.jit(ordering_policy(AUTOREGRESSIVE).mode)(random_policy(), inputs)
     assert stepwise_order(graph, 1) == np.argsort(positions).tolist()
 
 

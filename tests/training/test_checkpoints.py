@@ -5,6 +5,7 @@ import jax
 import pytest
 
 from regal_jax.errors import RegalError
+from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.training import checkpoints
 from tests.policies.cases import chain, inputs_of
@@ -51,3 +52,21 @@ def test_damaged_policy_files_are_one_line(tmp_path, damage):
 def test_a_missing_policy_file(tmp_path):
     with pytest.raises(RegalError, match="no such file"):
         checkpoints.load_policy(tmp_path / "none.policy", RegalConfig)
+
+
+def test_a_file_of_another_system_is_refused_by_name(tmp_path):
+    params, config = new_policy()
+    path = tmp_path / "p.policy"
+    checkpoints.save_policy(path, params, config, about={})
+    expected = "holds a policy of regal, expected one of one_shot"
+    with pytest.raises(RegalError, match=expected):
+        checkpoints.load_policy(path, OneShotConfig)
+
+
+def test_a_policy_that_no_package_registers(tmp_path):
+    params, config = new_policy()
+    path = tmp_path / "p.policy"
+    checkpoints.save_policy(path, params, config, about={})
+    path.write_bytes(path.read_bytes().replace(b'"policy": "regal"', b'"policy": "royal"'))
+    with pytest.raises(RegalError, match="'royal', which no installed package registers"):
+        checkpoints.load_policy(path, RegalConfig)

@@ -84,13 +84,13 @@ def test_standardised_costs():
 def test_scores_have_no_padding_and_are_those_of_the_policy():
     example = examples()[1]
     found = reinforce.scores(first_state().params, example, POLICY)
-    expected = one_shot_policy(POLICY).logits(first_state().params, example.inputs)
+    expected = one_shot_policy(POLICY).encode(first_state().params, example.inputs).logits
     assert found.logits.shape == (20,)
     assert found.holds is None
     np.testing.assert_allclose(found.logits, expected[:20], rtol=1e-5)
     params = first_state(policy=WINDOWS).params
     found = reinforce.scores(params, example, WINDOWS)
-    expected = one_shot_policy(WINDOWS).scores(params, example.inputs)
+    expected = one_shot_policy(WINDOWS).encode(params, example.inputs)
     assert found.holds.shape == (20,)
     np.testing.assert_allclose(found.holds, expected.holds[:20], rtol=1e-5)
 
@@ -99,7 +99,7 @@ def test_scores_have_no_padding_and_are_those_of_the_policy():
 @jax.grad
 def plain_gradient(params, inputs, rankings, holds, advantage, c_logits, policy):
     """Of algorithm 1's loss, its softmaxes written out place by place."""
-    logits, odds = one_shot_policy(policy).scores(params, inputs)
+    logits, odds = one_shot_policy(policy).encode(params, inputs)
     logits = logits[:20]
     ranked = logits[rankings]
     left = jnp.triu(jnp.ones((20, 20), bool))  # [place, op at a later place]
@@ -142,7 +142,7 @@ def test_the_gradient_is_that_of_the_plain_formula(baseline, policy, monkeypatch
     if baseline == "standardised":
         expected_advantage = (costs - costs.mean()) / costs.std()
     else:
-        greedy, odds = one_shot_policy(policy).scores(worse, inputs)
+        greedy, odds = one_shot_policy(policy).encode(worse, inputs)
         row = [*greedy[:20], *(odds[:20] > 0)] if policy.windows else greedy[:20]
         if policy.windows:
             assert np.any(odds > 0)
@@ -163,7 +163,7 @@ def test_the_gradient_is_that_of_the_plain_formula(baseline, policy, monkeypatch
     assert metrics["best_cost"] == pytest.approx(relative.min())
     assert metrics["cost_std"] == pytest.approx(relative.std())
     assert metrics["gradient_norm"] == pytest.approx(size, rel=1e-3)
-    logits = one_shot_policy(policy).logits(state.params, inputs)[:20]
+    logits = one_shot_policy(policy).encode(state.params, inputs).logits[:20]
     assert metrics["logit_norm"] == pytest.approx(float(np.mean(logits**2)), rel=1e-4)
     assert (int(new.step), int(new.epoch)) == (1, 0)
     chex.assert_trees_all_equal(new.best_params, worse)

@@ -38,7 +38,7 @@ less, as the temperature says. On ten graphs of 50 ops at temperature 0.005 the 
 is 0.6 % above the list schedule's speedup; with a weight on the bound, 0.3 to 4 % below."""
 
 
-class Seen(NamedTuple):
+class Encoding(NamedTuple):
     """What all states of a graph share.
 
     Attributes:
@@ -75,18 +75,18 @@ class Options(NamedTuple):
 
 
 class _Graph(nn.Module):
-    """Seen of a graph and a temperature."""
+    """The encoding of a graph and a temperature."""
 
     config: FlowConfig
 
     @nn.compact
-    def __call__(self, features, relations, log_temperature) -> Seen:
+    def __call__(self, features, relations, log_temperature) -> Encoding:
         config = self.config
         condition = TemperatureEmbedding(config.size, name="temperature")(log_temperature)
         state = Encoder(config, name="encoder")(features, relations, condition)
         state = nn.LayerNorm()(state)
         added, taken, chain, bag = jnp.split(nn.Dense(4 * config.head_width)(state), 4, axis=1)
-        return Seen(added, taken, chain, bag, condition, log_temperature)
+        return Encoding(added, taken, chain, bag, condition, log_temperature)
 
 
 class _Heads(nn.Module):
@@ -95,27 +95,29 @@ class _Heads(nn.Module):
     config: FlowConfig
 
     @nn.compact
-    def __call__(self, seen: Seen, options: Options, state: PartialSchedule):
+    def __call__(self, encoding: Encoding, options: Options, state: PartialSchedule):
         width = self.config.head_width
         dense = lambda x, name: nn.Dense(width, name=name)(x)  # noqa: E731
-        context = dense(jnp.concatenate([_bags(seen, options, state), options.summary]), "state")
-        chain = jnp.where((state.last >= 0)[:, None], seen.chain[state.last], 0.0)
+        context = dense(
+            jnp.concatenate([_bags(encoding, options, state), options.summary]), "state"
+        )
+        chain = jnp.where((state.last >= 0)[:, None], encoding.chain[state.last], 0.0)
         device = dense(options.devices, "device") + chain + context
-        op = seen.added.at[options.op].get(mode="fill", fill_value=0)
-        guides = _squashed(options.guides / jnp.exp(seen.log_temperature))
+        op = encoding.added.at[options.op].get(mode="fill", fill_value=0)
+        guides = _squashed(options.guides / jnp.exp(encoding.log_temperature))
         features = jnp.concatenate([options.features, guides / MOST_GUIDE], axis=-1)
         action = dense(features, "action") + op[:, None] + device
-        forward = self._score(action, seen, "forward")
+        forward = self._score(action, encoding, "forward")
         if self.config.guided:
             forward += guides @ self.param("guides", lambda _: jnp.array(FIRST_GUIDES))
-        backward = self._score(device + seen.taken[state.last], seen, "backward")
+        backward = self._score(device + encoding.taken[state.last], encoding, "backward")
         flow = MLP(width, 1, zero_last=True, name="flow")(context)[0]
         return forward, backward, flow
 
-    def _score(self, first: jax.Array, seen: Seen, name: str) -> jax.Array:
+    def _score(self, first: jax.Array, encoding: Encoding, name: str) -> jax.Array:
         """Numbers from a first layer's sums, float[..., H] -> float[...]."""
         width = self.config.head_width
-        hidden = nn.relu(Modulation(width, name=f"{name}_film")(first, seen.condition))
+        hidden = nn.relu(Modulation(width, name=f"{name}_film")(first, encoding.condition))
         return MLP(width, 1, zero_last=True, name=name)(hidden)[..., 0]
 
 
@@ -133,12 +135,12 @@ def policy(config: FlowConfig) -> FlowPolicy:
             "heads": heads.init(heads_key, found, options(inputs, state, config), state),
         }
 
-    def seen(params, inputs: FlowInputs, log_temperature):
+    def encode(params, inputs: FlowInputs, log_temperature):
         return graph.apply(params["graph"], inputs.features, inputs.relations, log_temperature)
 
-    def logits(params, seen: Seen, inputs: FlowInputs, state: PartialSchedule):
+    def logits(params, encoding: Encoding, inputs: FlowInputs, state: PartialSchedule):
         found = options(inputs, state, config)
-        scores: Any = heads.apply(params["heads"], seen, found, state)
+        scores: Any = heads.apply(params["heads"], encoding, found, state)
         adding, taking, flow = scores
         return FlowLogits(
             op=found.op,
@@ -147,7 +149,7 @@ def policy(config: FlowConfig) -> FlowPolicy:
             flow=flow,
         )
 
-    return FlowPolicy(init, seen, logits, config.symmetric)
+    return FlowPolicy(init, encode, logits, config.symmetric)
 
 
 def options(inputs: FlowInputs, state: PartialSchedule, config: FlowConfig) -> Options:
@@ -207,11 +209,11 @@ def _squashed(guides: jax.Array) -> jax.Array:
     return MOST_GUIDE * jnp.tanh(guides / MOST_GUIDE)
 
 
-def _bags(seen: Seen, options: Options, state: PartialSchedule) -> jax.Array:
+def _bags(encoding: Encoding, options: Options, state: PartialSchedule) -> jax.Array:
     """float[2 H]: means over the ops that are in the schedule, and over those that are ready."""
-    scheduled = (state.device >= 0).astype(seen.bag.dtype)
-    inside = scheduled @ seen.bag / jnp.maximum(jnp.sum(scheduled), 1.0)
+    scheduled = (state.device >= 0).astype(encoding.bag.dtype)
+    inside = scheduled @ encoding.bag / jnp.maximum(jnp.sum(scheduled), 1.0)
     is_ready = jnp.any(options.valid, axis=1)
-    rows = seen.bag.at[options.op].get(mode="fill", fill_value=0)
+    rows = encoding.bag.at[options.op].get(mode="fill", fill_value=0)
     front = jnp.sum(rows, axis=0) / jnp.maximum(jnp.sum(is_ready), 1)
     return jnp.concatenate([inside, front])

@@ -11,6 +11,7 @@ what can be taken away (backward), given a graph and a reward temperature. Two n
 
 import numpy as np
 
+from regal_jax import registry
 from regal_jax.environments.construction.env import construction_problem
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
@@ -25,6 +26,7 @@ LEAST_WINDOW = 16
 """Of padded inputs; a window of 8 instead saves few updates much time."""
 
 
+@registry.policy("gflownet", FlowConfig)
 def flow_policy(config: FlowConfig) -> FlowPolicy:
     """The policy of a configuration."""
     return {"reencode": reencode, "encode_once": encode_once}[config.network].policy(config)

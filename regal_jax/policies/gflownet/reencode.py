@@ -62,10 +62,10 @@ def policy(config: FlowConfig) -> FlowPolicy:
             flow=flow,
         )
 
-    def seen(params, inputs, log_temperature):
+    def encode(params, inputs, log_temperature):
         return log_temperature
 
-    return FlowPolicy(init, seen, logits, config.symmetric)
+    return FlowPolicy(init, encode, logits, config.symmetric)
 
 
 def _features(inputs: FlowInputs, state: PartialSchedule) -> jax.Array:

@@ -57,12 +57,12 @@ def sample(
     count: int,
 ) -> Trajectories:
     """Draws ``count`` schedules; all are complete and feasible."""
-    seen = policy.seen(params, inputs, log_temperature)
+    encoding = policy.encode(params, inputs, log_temperature)
     first = env.empty(inputs.problem, num_devices)
 
     def draw(key):
         def add(state, uniform):
-            found = policy.logits(params, seen, inputs, state)
+            found = policy.logits(params, encoding, inputs, state)
             op, device = _chosen(found, uniform, len(state.device))
             return env.step(inputs.problem, state, op, device), (op, device)
 
@@ -102,13 +102,13 @@ def likelihood(
     Each trajectory's intermediate values are computed again for the gradient, so that memory is
     that of a few trajectories.
     """
-    seen = policy.seen(params, inputs, log_temperature)
+    encoding = policy.encode(params, inputs, log_temperature)
 
     @jax.checkpoint
-    def of_one(params, seen, op, device):
+    def of_one(params, encoding, op, device):
         visited = states(inputs.problem, op, device, num_devices=num_devices)
         visited = jax.lax.stop_gradient(visited)
-        every = jax.vmap(lambda state: policy.logits(params, seen, inputs, state))(visited)
+        every = jax.vmap(lambda state: policy.logits(params, encoding, inputs, state))(visited)
         before = jax.tree.map(lambda rows: rows[:-1], every)
         took = (before.op == op[:, None])[..., None] & (
             jnp.arange(num_devices) == device[:, None, None]
@@ -126,7 +126,9 @@ def likelihood(
         )
 
     together = max(size for size in range(1, MOST_TOGETHER + 1) if len(op) % size == 0)
-    return jax.lax.map(lambda rows: of_one(params, seen, *rows), (op, device), batch_size=together)
+    return jax.lax.map(
+        lambda rows: of_one(params, encoding, *rows), (op, device), batch_size=together
+    )
 
 
 def _chosen(found: FlowLogits, uniform: jax.Array, num_ops: int) -> tuple[jax.Array, jax.Array]:

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from regal_jax import registry
 from regal_jax.errors import OptionError
 from regal_jax.policies.gflownet import rollout
-from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs, flow_policy
+from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs
 from regal_jax.policies.gflownet.rollout import Trajectories
 
 AT_ONCE = 250
@@ -49,7 +50,7 @@ def draw(
 @functools.partial(jax.jit, static_argnames=("policy", "num_devices", "count"))
 def _draw(key, params, inputs, log_temperature, policy, num_devices, count):
     return rollout.sample(
-        flow_policy(policy),
+        registry.make_policy(policy),
         params,
         key,
         inputs,

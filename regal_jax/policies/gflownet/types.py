@@ -89,13 +89,13 @@ class FlowPolicy(NamedTuple):
 
     Attributes:
       init: (key, inputs, num_devices) -> params.
-      seen: (params, inputs, log_temperature float[]) -> what all states of a graph share.
-      logits: (params, seen, inputs, state) -> FlowLogits.
+      encode: (params, inputs, log_temperature float[]) -> encoding, which all states share.
+      logits: (params, encoding, inputs, state) -> FlowLogits.
       symmetric: how devices may be opened, see ``construction``.
     """
 
     init: Callable[[chex.PRNGKey, FlowInputs, int], Any]
-    seen: Callable[[Any, FlowInputs, jax.Array], Any]
+    encode: Callable[[Any, FlowInputs, jax.Array], Any]
     logits: Callable[[Any, Any, FlowInputs, PartialSchedule], FlowLogits]
     symmetric: bool
 

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from regal_jax import registry
 from regal_jax.environments.rcpsp.problem import Generation, MachineProblem
 from regal_jax.graphs import batching, precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -108,13 +109,11 @@ class OneShotPolicy(NamedTuple):
 
     Attributes:
       init: (key, inputs) -> params.
-      scores: (params, inputs) -> Scores.
-      logits: (params, inputs) -> float32[O], those of the scores.
+      encode: (params, inputs) -> Scores.
     """
 
     init: Callable[..., Any]
-    scores: Callable[..., Scores]
-    logits: Callable[..., jax.Array]
+    encode: Callable[..., Scores]
 
 
 class Heads(nn.Module):
@@ -148,6 +147,7 @@ class Heads(nn.Module):
         return jnp.where(related.real, logits, 0.0)
 
 
+@registry.policy("one_shot", OneShotConfig)
 def one_shot_policy(config: OneShotConfig) -> OneShotPolicy:
     """The policy of a configuration."""
     module = Heads(config)
@@ -155,13 +155,10 @@ def one_shot_policy(config: OneShotConfig) -> OneShotPolicy:
     def init(key, inputs: OrderingInputs):
         return module.init(key, inputs.features, inputs.relations)
 
-    def scores(params, inputs: OrderingInputs):
+    def encode(params, inputs: OrderingInputs):
         return module.apply(params, inputs.features, inputs.relations)
 
-    def logits(params, inputs: OrderingInputs):
-        return scores(params, inputs).logits
-
-    return OneShotPolicy(init, scores, logits)
+    return OneShotPolicy(init, encode)
 
 
 def draw(rng: np.random.Generator, scores: Scores, count: int) -> Draws:

@@ -7,6 +7,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from regal_jax import registry
 from regal_jax.environments.placement import chromosome, cost
 from regal_jax.environments.placement.cost import CostModel
 from regal_jax.graphs.features.placement import FeatureSet, PolicyInputs
@@ -61,14 +62,21 @@ class RegalConfig:
 
     @property
     def policy(self) -> Policy:
-        return mutant_policy(
-            self.space,
-            encoder=self.encoder,
-            size=self.size,
-            rounds=self.rounds,
-            normalise=self.normalise,
-            head=self.head,
-        )
+        """See ``registry.make_policy``."""
+        return registry.make_policy(self)
+
+
+@registry.policy("regal", RegalConfig)
+def regal_policy(config: RegalConfig) -> Policy:
+    """The policy of a configuration."""
+    return mutant_policy(
+        config.space,
+        encoder=config.encoder,
+        size=config.size,
+        rounds=config.rounds,
+        normalise=config.normalise,
+        head=config.head,
+    )
 
 
 def uniform_search(

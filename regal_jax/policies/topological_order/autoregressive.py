@@ -86,29 +86,29 @@ class Decoder(nn.Module):
         )
 
 
-def logits(seen: Projections, ready: jax.Array, last: jax.Array, first: jax.Array) -> jax.Array:
+def logits(encoding: Projections, ready: jax.Array, last: jax.Array, first: jax.Array) -> jax.Array:
     """float32[O]: of the next op (eq. 5-7), -1e30 for ops that aren't ready.
 
     Args:
-      seen: of the graph.
+      encoding: of the graph.
       ready: bool[O], the schedulable ops.
       last, first: int32[], ops of the order so far; O or -1 if there are none.
     """
-    query = seen.graph + seen.last[last] + seen.first[first]
-    scores = jnp.einsum("hk,ohk->ho", query, seen.key) / jnp.sqrt(float(query.shape[-1]))
+    query = encoding.graph + encoding.last[last] + encoding.first[first]
+    scores = jnp.einsum("hk,ohk->ho", query, encoding.key) / jnp.sqrt(float(query.shape[-1]))
     share = jax.nn.softmax(jnp.where(ready, scores, _NEVER), axis=-1)
-    glimpse = jnp.einsum("ho,ohk->hk", share, seen.value)
-    clipped = CLIP * jnp.tanh(jnp.einsum("hk,ohk->o", glimpse, seen.pointer))
+    glimpse = jnp.einsum("ho,ohk->hk", share, encoding.value)
+    clipped = CLIP * jnp.tanh(jnp.einsum("hk,ohk->o", glimpse, encoding.pointer))
     return jnp.where(ready, clipped, _NEVER)
 
 
 def log_prob(
-    seen: Projections, positions: jax.Array, senders: jax.Array, receivers: jax.Array
+    encoding: Projections, positions: jax.Array, senders: jax.Array, receivers: jax.Array
 ) -> jax.Array:
     """float32[S]: log-probabilities of orders, whose steps are all computed side by side.
 
     Args:
-      seen: of the graph.
+      encoding: of the graph.
       positions: int32[S, O], of each op in S orders; O or more for padding.
       senders, receivers: int32[E], the edges; O for padding.
     """
@@ -123,7 +123,7 @@ def log_prob(
         ready = (since[sample] <= step) & (step <= position) & (position < num_ops)
         last = jnp.where(step > 0, ops[step - 1], num_ops)
         first = jnp.where(step > 0, ops[0], num_ops)
-        found = jax.nn.log_softmax(logits(seen, ready, last, first))
+        found = jax.nn.log_softmax(logits(encoding, ready, last, first))
         return found.at[ops[step]].get(mode="fill", fill_value=0.0)
 
     block = min(BLOCK, count * num_ops)
@@ -140,7 +140,7 @@ def _op_at(position: jax.Array) -> jax.Array:
 
 
 def sample_positions(
-    key: chex.PRNGKey, seen: Projections, relations: Relations, *, greedy: bool = False
+    key: chex.PRNGKey, encoding: Projections, relations: Relations, *, greedy: bool = False
 ) -> jax.Array:
     """int32[O]: positions of ops in an order that is drawn, or the most likely op at each step.
 
@@ -154,7 +154,7 @@ def sample_positions(
         waiting, position, last, first = carry
         ready = (waiting == 0) & (position == num_ops) & real
         noise = 0.0 if greedy else jax.random.gumbel(jax.random.fold_in(key, step), (num_ops,))
-        op = jnp.argmax(logits(seen, ready, last, first) + noise).astype(jnp.int32)
+        op = jnp.argmax(logits(encoding, ready, last, first) + noise).astype(jnp.int32)
         op = jnp.where(jnp.any(ready), op, num_ops)
         position = position.at[op].set(step, mode="drop")
         done = (senders == op) & (op < num_ops)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from regal_jax import registry
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features.ordering import (
@@ -70,19 +71,19 @@ class OrderingPolicy(NamedTuple):
       priorities: (params, inputs) -> float32[O]. OptionError if the decoder has none.
       log_prob: (params, inputs, positions int32[S, O]) -> float32[S].
       sample: (params, key, inputs, count) -> positions int32[S, O]; padding gets O.
-      greedy: (params, inputs) -> positions int32[O], the most likely op at each step.
-      seen: (params, inputs) -> what all steps of all orders share.
-      logits: (seen, ready bool[N, O], last int32[N], first int32[N]) -> float32[N, O], of the next
-        op after N partial orders, from the schedulable ops, the order's last op and its first one
-        (O or -1 if there are none); at most -1e30 for ops that aren't ready.
+      mode: (params, inputs) -> positions int32[O], the most likely op at each step.
+      encode: (params, inputs) -> encoding, which all steps of all orders share.
+      logits: (encoding, ready bool[N, O], last int32[N], first int32[N]) -> float32[N, O], of the
+        next op after N partial orders, from the schedulable ops, the order's last op and its first
+        one (O or -1 if there are none); at most -1e30 for ops that aren't ready.
     """
 
     init: Callable[..., Any]
     priorities: Callable[..., jax.Array]
     log_prob: Callable[..., jax.Array]
     sample: Callable[..., jax.Array]
-    greedy: Callable[..., jax.Array]
-    seen: Callable[..., Any]
+    mode: Callable[..., jax.Array]
+    encode: Callable[..., Any]
     logits: Callable[..., jax.Array]
 
 
@@ -114,6 +115,7 @@ def _guides(graph: ComputationGraph) -> np.ndarray:
     return columns
 
 
+@registry.policy("topoformer", OrderingConfig)
 def ordering_policy(config: OrderingConfig) -> OrderingPolicy:
     """The policy of a configuration."""
     return _autoregressive(config) if config.decoder == "ar" else _by_priorities(config)
@@ -139,8 +141,8 @@ def _by_priorities(config: OrderingConfig) -> OrderingPolicy:
     def logits(priority, ready, last, first):
         return jnp.where(ready, priority, -jnp.inf)
 
-    sample, greedy = _drawing(sampler.sample_positions, priorities)
-    return OrderingPolicy(init, priorities, log_prob, sample, greedy, priorities, logits)
+    sample, mode = _drawing(sampler.sample_positions, priorities)
+    return OrderingPolicy(init, priorities, log_prob, sample, mode, priorities, logits)
 
 
 def _autoregressive(config: OrderingConfig) -> OrderingPolicy:
@@ -153,32 +155,32 @@ def _autoregressive(config: OrderingConfig) -> OrderingPolicy:
     def priorities(params, inputs: OrderingInputs):
         raise OptionError("an autoregressive policy has no priorities")
 
-    def seen(params, inputs: OrderingInputs):
+    def encode(params, inputs: OrderingInputs):
         return module.apply(params, inputs.features, inputs.relations)
 
     def log_prob(params, inputs: OrderingInputs, positions):
         ends = inputs.relations.senders, inputs.relations.receivers
-        return autoregressive.log_prob(seen(params, inputs), positions, *ends)
+        return autoregressive.log_prob(encode(params, inputs), positions, *ends)
 
     logits = jax.vmap(autoregressive.logits, (None, 0, 0, 0))
-    sample, greedy = _drawing(autoregressive.sample_positions, seen)
-    return OrderingPolicy(init, priorities, log_prob, sample, greedy, seen, logits)
+    sample, mode = _drawing(autoregressive.sample_positions, encode)
+    return OrderingPolicy(init, priorities, log_prob, sample, mode, encode, logits)
 
 
 def _drawing(
-    sample_positions: Callable[..., jax.Array], seen: Callable[..., Any]
+    sample_positions: Callable[..., jax.Array], encode: Callable[..., Any]
 ) -> tuple[Callable[..., jax.Array], Callable[..., jax.Array]]:
-    """(sample, greedy) of a policy: one pass of ``seen``, which all its orders share."""
+    """(sample, mode) of a policy: one pass of ``encode``, which all its orders share."""
 
     def sample(params, key, inputs: OrderingInputs, count: int):
-        found, keys = seen(params, inputs), jax.random.split(key, count)
-        return jax.vmap(sample_positions, (0, None, None))(keys, found, inputs.relations)
+        encoding, keys = encode(params, inputs), jax.random.split(key, count)
+        return jax.vmap(sample_positions, (0, None, None))(keys, encoding, inputs.relations)
 
-    def greedy(params, inputs: OrderingInputs):
+    def mode(params, inputs: OrderingInputs):
         unused = jax.random.key(0)
-        return sample_positions(unused, seen(params, inputs), inputs.relations, greedy=True)
+        return sample_positions(unused, encode(params, inputs), inputs.relations, greedy=True)
 
-    return sample, greedy
+    return sample, mode
 
 
 def flip_signs(key: chex.PRNGKey, inputs: OrderingInputs, dimensions: int) -> OrderingInputs:

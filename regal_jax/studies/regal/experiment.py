@@ -175,9 +175,9 @@ def table_1(settings: Settings, objective: Objective, folder: Path) -> str:
     """Table 1 for an objective: the policy against the methods; figure 4 in ``folder``."""
     if "brkga" not in settings.methods:
         raise OptionError("methods: improvements are over brkga; name it, too")
-    found = policy(settings, objective, folder)
+    learned = [name for name in ("regal", "idrs") if name in settings.methods]
+    policies = dict.fromkeys(learned, policy(settings, objective, folder) if learned else None)
     runs = tables.regal_runs(settings.methods, settings.test_evaluations)
-    policies = dict.fromkeys(("regal", "idrs"), found)
     rows = compare(
         test_graphs(settings), runs, folder, settings, objective=objective, policies=policies
     )

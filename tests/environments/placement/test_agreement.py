@@ -89,7 +89,7 @@ def packed(graph):
 
 def model(objective, num_devices, backend, **platform):
     platform = Platform(num_devices, **platform)
-    return placement_cost.cost_model(objective, platform, MAX_OPS, backend)
+    return placement_cost.cost_model(objective, platform, SHAPE, backend)
 
 
 def traced_once(function, name):
@@ -322,7 +322,7 @@ def test_agreement_on_a_microbatched_graph(num_devices):
     with jax.enable_x64(True):
         arrays = batching.graph_arrays(graph)
         size_model = placement_cost.cost_model(
-            "peak_memory", Platform(num_devices), problem.shape.ops, "jax"
+            "peak_memory", Platform(num_devices), problem.shape, "jax"
         )
         pure = np.asarray(
             jax.jit(functools.partial(placement_cost.costs, size_model))(arrays, genes)

@@ -12,7 +12,7 @@ from regal_jax.environments.placement import batch, chromosome, columns, cost, f
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.graphs import random_graphs
-from regal_jax.graphs.batching import padded_shape
+from regal_jax.graphs.batching import GraphShape, padded_shape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.native import packing
 from regal_jax.search.evolution import brkga
@@ -48,7 +48,7 @@ def test_padding_changes_nothing(extra, extra_words):
     wide = (sizes[0] + extra[0], sizes[1] + extra[1])
     problem = PlacementProblem(graph, 3)
     genes = np.random.default_rng(0).random((5, problem.num_genes), np.float32)
-    model = cost.cost_model("peak_memory", Platform(3), wide[0], "native")
+    model = cost.cost_model("peak_memory", Platform(3), GraphShape(*wide, 0, 0, 0), "native")
     packed = packing.pack(columns.native_graph(graph))
     packed = np.pad(packed, (0, extra_words), constant_values=-1)
     padded = chromosome.pad(genes, sizes, wide, 3)

@@ -129,12 +129,12 @@ def log_rewards(
 def _every(params, inputs, log_temperature, actions, config, num_devices):
     """FlowLogits of states, from ways to get there."""
     policy = flow_policy(config)
-    seen = policy.seen(params, inputs, log_temperature)
+    encoding = policy.encode(params, inputs, log_temperature)
 
     def one(way):
         visited = states(inputs.problem, way[:, 0], way[:, 1], num_devices=num_devices)
         last = jax.tree.map(lambda rows: rows[-1], visited)
-        return policy.logits(params, seen, inputs, last)
+        return policy.logits(params, encoding, inputs, last)
 
     return jax.vmap(one)(actions)
 

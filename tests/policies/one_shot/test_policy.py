@@ -50,11 +50,13 @@ def params(config: OneShotConfig):
 
 
 def logits(config: OneShotConfig, inputs, found=None) -> np.ndarray:
-    return np.asarray(jax.jit(one_shot_policy(config).logits)(found or params(config), inputs))
+    return np.asarray(
+        jax.jit(one_shot_policy(config).encode)(found or params(config), inputs).logits
+    )
 
 
 def scores(config: OneShotConfig, inputs, found=None) -> Scores:
-    return jax.jit(one_shot_policy(config).scores)(found or params(config), inputs)
+    return jax.jit(one_shot_policy(config).encode)(found or params(config), inputs)
 
 
 def test_the_default_is_the_policy_of_the_paper():
@@ -134,7 +136,7 @@ def test_a_guided_policy_can_learn():
     inputs, policy = one_shot_inputs(GRAPH, GUIDED), one_shot_policy(GUIDED)
 
     def loss(found):
-        return (policy.logits(found, inputs) ** 2).sum()
+        return (policy.encode(found, inputs).logits ** 2).sum()
 
     gradient = jax.jit(jax.grad(loss))(params(GUIDED))
     assert all(np.abs(leaf).max() > 0 for leaf in jax.tree.leaves(gradient["params"]["head"]))

@@ -175,7 +175,8 @@ def test_learned_mutants_sample_what_the_actions_say():
 
 def test_regal_of_uniform_distributions_is_brkga():
     """A space without choices has only Beta(1, 1): pinned, both searches are the same search."""
-    problem = PlacementProblem(random_graph(0, 5), 2, "makespan")
+    graph = random_graph(0, 5)
+    problem = PlacementProblem(graph, 2, "makespan", shape=exact_shape(graph))
     model, operand = problem.spec, problem.operand
     statistics = np.zeros((5, 3), np.float32)
     inputs = policy_inputs(problem.graph, statistics, exact_shape(problem.graph))

@@ -46,7 +46,7 @@ OPS, PAIRS, ORDERS, SAMPLES = 7, 15, 720, 4000
 
 LOG_PROB = jax.jit(POLICY.log_prob)
 SAMPLE = jax.jit(functools.partial(POLICY.sample, count=SAMPLES))
-GREEDY = jax.jit(POLICY.greedy)
+GREEDY = jax.jit(POLICY.mode)
 ENCODE = jax.jit(Encoder(CONFIG).apply)
 
 

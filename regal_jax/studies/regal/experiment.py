@@ -176,7 +176,8 @@ def table_1(settings: Settings, objective: Objective, folder: Path) -> str:
     if "brkga" not in settings.methods:
         raise OptionError("methods: improvements are over brkga; name it, too")
     learned = [name for name in ("regal", "idrs") if name in settings.methods]
-    policies = dict.fromkeys(learned, policy(settings, objective, folder) if learned else None)
+    found = policy(settings, objective, folder) if learned else None
+    policies: dict[str, str | Path | None] = dict.fromkeys(learned, found)
     runs = tables.regal_runs(settings.methods, settings.test_evaluations)
     rows = compare(
         test_graphs(settings), runs, folder, settings, objective=objective, policies=policies

@@ -320,12 +320,12 @@ def test_agreement_on_a_microbatched_graph(num_devices):
     time = problem.fitness(genes)
     plain = oracle.plain(graph)
     with jax.enable_x64(True):
-        arrays = batching.graph_arrays(graph)
+        arrays = batching.graph_arrays(graph, problem.shape)
         size_model = placement_cost.cost_model(
             "peak_memory", Platform(num_devices), problem.shape, "jax"
         )
         pure = np.asarray(
-            jax.jit(functools.partial(placement_cost.costs, size_model))(arrays, genes)
+            jax.jit(functools.partial(placement_cost.costs, size_model))(arrays, problem.pad(genes))
         )
     for row, chromosome in enumerate(genes):
         place, steps = oracle.decode(plain, chromosome, num_devices)

@@ -50,9 +50,7 @@ def params(config: OneShotConfig):
 
 
 def logits(config: OneShotConfig, inputs, found=None) -> np.ndarray:
-    return np.asarray(
-        jax.jit(one_shot_policy(config).encode)(found or params(config), inputs).logits
-    )
+    return np.asarray(scores(config, inputs, found).logits)
 
 
 def scores(config: OneShotConfig, inputs, found=None) -> Scores:

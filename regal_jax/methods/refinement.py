@@ -7,13 +7,12 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.options import Budget, Result, best_of
 from regal_jax.search import base
 from regal_jax.search.local_search import block_moves, search
-from regal_jax.search.orders import rules
 
 
 @registry.method("local_search", paper="regal_transfer_learning, 4.2")
 def run_local_search(problem: PlacementProblem, budget: Budget) -> Result:
     """Local search from random solutions (section 4.2), which evaluates moves incrementally."""
-    return _descend(problem, budget, None)
+    return search.search(problem, budget)
 
 
 def polish(problem: PlacementProblem, budget: Budget, start: Result) -> Result:
@@ -22,28 +21,7 @@ def polish(problem: PlacementProblem, budget: Budget, start: Result) -> Result:
     if left.evaluations < 1 or left.out_of_time:
         return start
     begin = (start.schedule.ops_in_order(), start.schedule.placement)
-    return best_of(start, _descend(problem, left, begin))
-
-
-def _descend(problem: PlacementProblem, budget: Budget, start: search.Solution | None) -> Result:
-    result = search.search(
-        problem.graph,
-        problem.platform,
-        problem.objective,
-        budget.evaluations,
-        seed=budget.seed,
-        start=start,
-        on_progress=budget.on_progress,
-        should_stop=lambda: budget.out_of_time,
-    )
-    schedule = rules.build_schedule(
-        problem.graph,
-        result.order,
-        result.placement,
-        objective=problem.objective,
-        num_devices=problem.num_devices,
-    )
-    return Result(problem.costed(schedule), result.evaluations, result.history)
+    return best_of(start, search.search(problem, left, start=begin))
 
 
 def climb(problem: PlacementProblem, budget: Budget, start: Result) -> Result:

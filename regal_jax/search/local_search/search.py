@@ -18,7 +18,6 @@ Deviations from the paper, which leaves the rest open:
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -26,17 +25,18 @@ import numpy as np
 from regal_jax.environments.placement import columns
 from regal_jax.environments.placement.columns import NativeGraph
 from regal_jax.environments.placement.kernel import ABOVE
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
-from regal_jax.environments.schedule import Objective, check_objective
+from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
+from regal_jax.options import Budget, Result
 from regal_jax.search.local_search import kernel
 from regal_jax.search.orders import rules
 from regal_jax.search.orders.rules import Order
 
 Solution = tuple[np.ndarray, np.ndarray]
 """(order int32[O], placement int32[O])."""
-OnProgress = Callable[[int, float], None]
 
 CHUNK = 1000
 """Evaluations between two reports of progress."""
@@ -71,76 +71,63 @@ class LocalSearchConfig:
                 raise OptionError(f"{name} must be at least 1, got {getattr(self, name)}")
 
 
-class Result(NamedTuple):
-    """The best solution found.
-
-    Attributes:
-      order, placement: int32[O].
-      evaluations: spent: candidates costed, and starting points.
-      history: (evaluations, best cost so far) at each improvement and at the end.
-      cost: bytes, or us; beyond any feasible cost if it exceeds the memory capacity.
-    """
-
-    order: np.ndarray
-    placement: np.ndarray
-    evaluations: int
-    history: tuple[tuple[int, float], ...]
-    cost: float
-
-
 def search(
-    graph: ComputationGraph,
-    platform: Platform,
-    objective: Objective,
-    evaluations: int,
+    problem: PlacementProblem,
+    budget: Budget,
     *,
-    seed: int,
-    config: LocalSearchConfig | None = None,
     start: Solution | None = None,
-    on_progress: OnProgress = lambda evaluations, cost: None,
-    should_stop: Callable[[], bool] = lambda: False,
+    config: LocalSearchConfig | None = None,
 ) -> Result:
-    """The best of exactly ``evaluations`` solutions; fewer if it is stopped, or if there is one.
+    """The best of exactly the budget's evaluations; fewer if time is up, or of a single solution.
+
+    A starting point counts as an evaluation, too, and so does a candidate whose makespan is given
+    up for being above the incumbent's. History is told at each improvement, and at the end.
 
     Args:
-      graph, platform, objective: what to minimise, as ``PlacementProblem``.
-      evaluations: costs of candidates and of starting points, at least 1. A candidate counts as
-        one, too, where its makespan is given up for being above the incumbent's.
-      seed: of everything random.
-      config: hyperparameters.
+      problem: what to minimise.
+      budget: its deadline is looked at every CHUNK evaluations.
       start: (order, placement) to improve on, in place of random ones. Its transfers are timed
         anew, so that it can differ from the schedule it is taken from: keep the better of the two.
-      on_progress: called with (evaluations, best cost so far) now and then, and at the end.
-      should_stop: asked about every CHUNK evaluations.
+      config: hyperparameters.
 
     Raises:
-      OptionError: for a budget below 1, an unknown objective, or a start that isn't a valid order
-        and placement.
+      OptionError: for a budget below 1, or a start that isn't a valid order and placement.
     """
-    check_objective(objective)
-    if evaluations < 1:
-        raise OptionError(f"evaluations must be at least 1, got {evaluations}")
+    budget.check()
+    graph, platform = problem.graph, problem.platform
     if start is not None:
         _check_start(graph, platform.num_devices, start)
     config = config or LocalSearchConfig()
     tuning = (config.neighbours, config.patience, config.sideways)
-    budget = evaluations if has_neighbours(graph, platform.num_devices) else 1
-    rng = np.random.default_rng(seed)
-    searcher = prepare(graph, platform, objective, rng)
+    most = budget.evaluations if has_neighbours(graph, platform.num_devices) else 1
+    rng = np.random.default_rng(budget.seed)
+    searcher = prepare(graph, platform, problem.objective, rng)
     tally, best = searcher.tally, searcher.best
     history: list[tuple[int, float]] = []
-    while (spent := int(tally.spent[0])) < budget:
+    while (spent := int(tally.spent[0])) < most:
         if spent == 0 or tally.failures[0] >= config.patience:
             _begin(searcher, graph, config, start, rng)
-        kernel.descend(*searcher, tuning, budget, min(budget, spent + CHUNK))
+        kernel.descend(*searcher, tuning, most, min(most, spent + CHUNK))
         history += _new_entries(best, tally)
-        on_progress(int(tally.spent[0]), float(best.cost[0]))
-        if should_stop():
+        budget.on_progress(int(tally.spent[0]), float(best.cost[0]))
+        if budget.out_of_time:
             break
     cost, spent = float(best.cost[0]), int(tally.spent[0])
     if history[-1][0] < spent:
         history.append((spent, cost))
-    return Result(best.order, best.place, spent, tuple(history), cost)
+    return Result(_schedule(problem, best), spent, tuple(history))
+
+
+def _schedule(problem: PlacementProblem, best: kernel.Best) -> Schedule:
+    """The best solution with its transfers and costs."""
+    schedule = rules.build_schedule(
+        problem.graph,
+        best.order,
+        best.place,
+        objective=problem.objective,
+        num_devices=problem.num_devices,
+    )
+    return problem.costed(schedule)
 
 
 class Searcher(NamedTuple):

@@ -11,6 +11,7 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.options import Budget
 from regal_jax.search.local_search import kernel, search
 from regal_jax.search.local_search.search import LocalSearchConfig
 from regal_jax.search.orders import rules
@@ -43,6 +44,20 @@ def full_cost(graph, platform, objective, order, placement) -> float:
         num_devices=platform.num_devices,
     )
     return float(problem.fitness(problem.encode(schedule)[None])[0])
+
+
+def descended(graph, platform, objective, evaluations, *, seed, on_progress=None, **options):
+    """The result of a search; see ``search.search``."""
+    problem = PlacementProblem.on(graph, platform, objective)
+    budget = Budget(evaluations, seed)
+    if on_progress is not None:
+        budget = budget._replace(on_progress=on_progress)
+    return search.search(problem, budget, **options)
+
+
+def solution(result):
+    """(order, placement) of the schedule of a result."""
+    return result.schedule.ops_in_order(), result.schedule.placement
 
 
 def random_solution(graph, num_devices, rng):
@@ -128,7 +143,7 @@ def test_after_random_moves_the_state_is_that_of_its_solution(graph, platform, o
 
 
 def check_local_optimum(graph, platform, objective, result):
-    order, placement = result.order.tolist(), result.placement.tolist()
+    order, placement = (part.tolist() for part in solution(result))
     for move in moves(graph, order, placement, platform.num_devices):
         assert full_cost(graph, platform, objective, *moved(order, placement, *move)) >= result.cost
 
@@ -137,9 +152,9 @@ def check_local_optimum(graph, platform, objective, result):
 @given(computation_graphs(max_ops=6), platforms(3), OBJECTIVES, SEEDS, st.booleans())
 def test_descends_to_a_local_optimum(graph, platform, objective, seed, sideways):
     config = LocalSearchConfig(neighbours=EVERYTHING, patience=1, sideways=sideways)
-    result = search.search(graph, platform, objective, 3000, seed=seed, config=config)
+    result = descended(graph, platform, objective, 3000, seed=seed, config=config)
     check_local_optimum(graph, platform, objective, result)
-    assert result.cost == full_cost(graph, platform, objective, result.order, result.placement)
+    assert result.cost == full_cost(graph, platform, objective, *solution(result))
 
 
 @settings(max_examples=40)
@@ -154,7 +169,7 @@ def test_finds_the_best_of_all_solutions_of_tiny_graphs(graph, platform, objecti
     ]
     best = min(full_cost(graph, platform, objective, *solution) for solution in solutions)
     config = LocalSearchConfig(neighbours=3, patience=10)
-    result = search.search(
+    result = descended(
         graph,
         platform,
         objective,
@@ -174,7 +189,7 @@ def test_budget_history_and_seed(graph, platform, objective, seed, evaluations, 
     progress: list[tuple[int, float]] = []
 
     def run(on_progress=lambda evaluations, cost: None):
-        return search.search(
+        return descended(
             graph,
             platform,
             objective,
@@ -198,8 +213,7 @@ def test_budget_history_and_seed(graph, platform, objective, seed, evaluations, 
         assert costs[0] == full_cost(graph, platform, objective, *start)
     again = run()
     assert again.history == result.history
-    np.testing.assert_array_equal(again.order, result.order)
-    np.testing.assert_array_equal(again.placement, result.placement)
+    np.testing.assert_array_equal(solution(again), solution(result))
 
 
 def chain(num_ops: int) -> ComputationGraph:
@@ -215,9 +229,9 @@ def chain(num_ops: int) -> ComputationGraph:
 def test_a_single_solution_is_evaluated_once(num_ops):
     graph = ComputationGraph.create(num_ops=0, producer=[], size=[], consumers=[])
     graph = chain(num_ops) if num_ops else graph
-    result = search.search(graph, Platform(1), "peak_memory", 100, seed=0)
+    result = descended(graph, Platform(1), "peak_memory", 100, seed=0)
     assert result.evaluations == 1
-    assert result.order.tolist() == list(range(num_ops))
+    assert solution(result)[0].tolist() == list(range(num_ops))
     assert result.cost == {0: 0, 1: 0, 2: 4, 5: 8}[num_ops]
 
 
@@ -231,9 +245,9 @@ def test_makespan_by_hand():
         consumers=[[v] for _, v in edges],
     )
     platform = Platform(2, latency=1.0)
-    result = search.search(graph, platform, "makespan", 2000, seed=0)
+    result = descended(graph, platform, "makespan", 2000, seed=0)
     assert result.cost == 3.0
-    assert set(np.bincount(result.placement)) == {3}
+    assert set(np.bincount(solution(result)[1])) == {3}
 
 
 def test_restarts_stop_where_they_should():
@@ -246,7 +260,7 @@ def test_restarts_stop_where_they_should():
 
     graph = ComputationGraph.create(num_ops=4, producer=[0], size=[0], consumers=[[1]])
     config = LocalSearchConfig(neighbours=3, patience=2, initial_order=order)
-    result = search.search(graph, Platform(2), "peak_memory", 29, seed=1, config=config)
+    result = descended(graph, Platform(2), "peak_memory", 29, seed=1, config=config)
     assert result.evaluations == 29
     assert len(starts) == len(set(starts)) == 5  # 4 times 1 + 6, and 1 left
 
@@ -265,16 +279,16 @@ def test_large_graphs():
     )
     platform = Platform(2, memory_capacity=10**7, latency=0.1, per_byte=0.001)
     for objective in ("peak_memory", "makespan"):
-        result = search.search(graph, platform, objective, 1500, seed=0)
+        result = descended(graph, platform, objective, 1500, seed=0)
         assert result.history[-1][1] < result.history[0][1]
-        assert result.cost == full_cost(graph, platform, objective, result.order, result.placement)
+        assert result.cost == full_cost(graph, platform, objective, *solution(result))
 
 
 def test_impossible_options_are_rejected():
     graph, platform = chain(3), Platform(2)
 
     def run(evaluations=10, objective="peak_memory", start=None):
-        search.search(graph, platform, objective, evaluations, seed=0, start=start)
+        descended(graph, platform, objective, evaluations, seed=0, start=start)
 
     order, placement = np.arange(3), np.zeros(3, np.int32)
     for message, options in [

@@ -1,6 +1,6 @@
 """Pipeline-parallel training: the ops of every stage of a model on every microbatch.
 
-The graphs that these schedules are for (``search.pipeline_schedules`` has the schedules):
+The graphs that these schedules are for (``search.placements.pipelines`` has the schedules):
 - GPipe (Huang et al. 2019, arXiv 1811.06965);
 - 1F1B, also PipeDream-Flush (Narayanan et al. 2021, arXiv 2006.09503, 2104.04473);
 - zero bubble (Qi et al. 2023, arXiv 2401.10241), which splits the backward pass of a stage in B,

@@ -23,7 +23,7 @@ class Examples(NamedTuple):
     """Training problems of one padded shape, stacked; N of them.
 
     Attributes:
-      graph: what ``fitness.costs`` takes, stacked.
+      graph: what ``cost.costs`` takes, stacked.
       inputs: PolicyInputs, stacked.
       reference: float32[N], o_s: what standard BRKGA finds with the training budget.
     """

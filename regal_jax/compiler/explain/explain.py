@@ -22,8 +22,8 @@ from regal_jax.graphs.importers.xla.text import parse_module
 def explain(source: Any, *args: Any, search: bool | Search = False, **kwargs: Any) -> Explanation:
     """Why a compiled program's memory peak is where it is, what bounds it, what would lower it.
 
-    ``regal_jax.reporting`` shows it: ``explain_text.explanation_text`` and
-    ``explain_page.write_page``.
+    ``regal_jax.reporting`` shows it: ``text.explanation_text`` and
+    ``page.write_page``.
 
     Args:
       source: a function and, after it, arguments to compile it for (arrays or

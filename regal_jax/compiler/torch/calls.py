@@ -1,6 +1,6 @@
 """What each call of an FX graph does to memory, found by running the graph on fake tensors.
 
-Nothing is computed. Every ATen call below a node is seen (``torch_recording.Recorder``), so that
+Nothing is computed. Every ATen call below a node is seen (``recording.Recorder``), so that
 views share the storage of what they look at, and writes in place and random draws are found also
 where a node's own schema doesn't tell of them.
 """

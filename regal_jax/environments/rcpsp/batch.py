@@ -20,7 +20,7 @@ def evaluate_batch(
     """Makespan float64[B] and, if wanted, start times float64[B, O] (else [B, 0]).
 
     Args:
-      graph: what ``machine_columns`` prepared.
+      graph: what ``columns.machine_columns`` prepared.
       packed: the same in one buffer (``pack``).
       chromosomes: float32[B, genes].
       generation: ``rcpsp_kernel.PARALLEL``, ``SERIAL`` or ``LOOKAHEAD``.

@@ -54,7 +54,7 @@ def policy_inputs(
 
     Args:
       graph: the graph.
-      statistics: float32[>= O, D + 1], ``fitness.population_statistics`` of a short search.
+      statistics: float32[>= O, D + 1], ``cost.population_statistics`` of a short search.
       shape: sizes to pad to.
       feature_set: which features.
       incumbent: float32[O, K], more features of each op, with the "incumbent" set.

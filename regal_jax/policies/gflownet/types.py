@@ -26,7 +26,7 @@ class FlowConfig(EncoderConfig):
       num_devices: of "reencode", which has a feature and a logit for each.
       head_width: of the heads of "encode_once".
       guided: a new "encode_once" policy is list scheduling by critical path, softened by the
-        temperature (``flow_heads.FIRST_GUIDES``); else it is uniform over the actions. (Not in the
+        temperature (``encode_once.FIRST_GUIDES``); else it is uniform over the actions. (Not in the
         paper.)
       max_ops: the largest graph that the policy is for; 0 is any.
     """

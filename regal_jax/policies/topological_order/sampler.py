@@ -98,7 +98,7 @@ def sample_positions(
     """int32[O]: positions of ops in an order drawn by eq. 8, or the most likely op at each step.
 
     Ties go to the lowest op; padding gets position O. Takes O(E) a step: for accelerators
-    (``search.order_sampling`` is for CPUs).
+    (``search.orders.sampling`` is for CPUs).
     """
     num_ops = len(priority)
     senders, receivers, real = relations.senders, relations.receivers, relations.real

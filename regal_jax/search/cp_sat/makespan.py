@@ -1,6 +1,6 @@
 """CP-SAT's view of time: an interval an op, no overlap on a device, delays between devices.
 
-Times are whole numbers, rounded down where need be (``whole_times``).
+Times are whole numbers, rounded down where need be (``integer_times``).
 """
 
 from collections.abc import Sequence

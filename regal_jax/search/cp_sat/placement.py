@@ -1,8 +1,8 @@
 """CP-SAT (REGAL, section 4.2): exact scheduling by constraint programming with Google OR-Tools.
 
 The paper's model is "of the operation execution order, tensor lifetimes, and cumulative constraints
-to evaluate peak memory usage" and isn't published; ours is in ``cp_sat_memory``. Beyond the paper:
-makespan (``cp_sat_makespan``), with or without a memory capacity; a proven bound also where the
+to evaluate peak memory usage" and isn't published; ours is in ``memory``. Beyond the paper:
+makespan (``makespan``), with or without a memory capacity; a proven bound also where the
 search is cut short; a warm start from any schedule. The paper gave the solver 12 hours.
 """
 
@@ -98,7 +98,7 @@ def solve(
     """The best schedule CP-SAT finds within a time limit, and how good any schedule can be.
 
     Two runs that finish in time with one worker and one seed are the same. A graph too large to
-    model (``MAX_OPS``, ``cp_sat_solver``'s limits, sums beyond int64) gives the hint and the bound
+    model (``MAX_OPS``, ``solver``'s limits, sums beyond int64) gives the hint and the bound
     of ``bounds``.
 
     Args:

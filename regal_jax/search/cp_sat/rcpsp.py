@@ -5,7 +5,7 @@ more demand on a machine type than its capacity at any time, warm started from l
 additions: the least and the latest start of each op narrow its variable; ops that can't run at the
 same time don't overlap, whatever their demands; a proven bound also where the search is cut short.
 
-Times are whole numbers, rounded down where need be (``whole_times``). The paper rounds to the
+Times are whole numbers, rounded down where need be (``integer_times``). The paper rounds to the
 nearest thousandth instead, so that its makespans are off by that; here each of CP-SAT's schedules
 is timed anew with the exact durations, its ops in the same order, and costs what it really costs.
 """
@@ -67,7 +67,7 @@ def solve(
     """The shortest schedule CP-SAT finds within a time limit, and how short any can be.
 
     Two runs that finish in time with one worker and one seed are the same. A graph too large to
-    model (``cp_sat_solver``'s limits) gives the warm start and ``MachineProblem.lower_bound``.
+    model (``solver``'s limits) gives the warm start and ``MachineProblem.lower_bound``.
 
     Args:
       graph: with machine types, demands and capacities.

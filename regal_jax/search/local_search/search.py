@@ -4,7 +4,7 @@ A solution is a placement and an order of ops; the transfers follow from the two
 (``rules.build_schedule``: each runs right before the first op that reads the copy). A move
 takes one op to another device, or to another place between its last producer and its first reader.
 Costs are exact and incremental, which the paper names as what its implementation lacked
-(``local_search_kernel``).
+(``kernel``).
 
 Deviations from the paper, which leaves the rest open:
 - A step takes the best of a random sample of the neighbourhood, since a whole one has more moves
@@ -131,7 +131,7 @@ def _schedule(problem: PlacementProblem, best: kernel.Best) -> Schedule:
 
 
 class Searcher(NamedTuple):
-    """What a search works on (``local_search_kernel``)."""
+    """What a search works on (``kernel``)."""
 
     instance: kernel.Instance
     state: kernel.State

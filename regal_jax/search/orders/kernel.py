@@ -1,4 +1,4 @@
-"""The compiled loops of the searches over orders on one device, numba (``order_states``).
+"""The compiled loops of the searches over orders on one device, numba (``states``).
 
 The beam goes from the states of t ops to those of t + 1 in phases, each split over threads:
 

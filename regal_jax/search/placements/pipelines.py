@@ -1,7 +1,7 @@
 """The published schedules of pipeline-parallel training, and schedules from per-device orders.
 
 p stages run on p devices, stage s on device s, m microbatches. The orders are those of
-``datasets.pipelines.pipeline``'s ops; ``device_schedule`` makes any such orders a schedule.
+``datasets.pipelines``'s ops; ``device_schedule`` makes any such orders a schedule.
 
 With equal stages, T_F, T_B, T_W the times of the three passes, M_B and M_W the bytes a microbatch
 holds before and after B, free communication, and m >= 2p - 1:

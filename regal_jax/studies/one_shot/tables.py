@@ -168,7 +168,7 @@ def text(
 
 
 def gaps_and_times(lines: Sequence[MachineLine]) -> list[OrderingLine]:
-    """The lines as ``ordering_plots.plot_gap_against_time`` takes them; seconds are medians."""
+    """The lines as ``topoformer.plots.plot_gap_against_time`` takes them; seconds are medians."""
     return [
         OrderingLine(
             line.method, line.gap, statistics.MeanInterval(*[line.seconds] * 3), line.graphs

@@ -1,6 +1,6 @@
 """What there is to gain on a graph: its bounds, the costs of simple orders, and the best known.
 
-A measured graph is a row of a corpus' card (``reporting.zoo_card``).
+A measured graph is a row of a corpus' card (``card``).
 """
 
 from collections.abc import Callable, Mapping

@@ -2,7 +2,7 @@
 
 What becomes an op: every equation of the function's jaxpr, in program order, but
 - jit, closed_call, core_call, custom_jvp_call, custom_vjp_call and remat (checkpoint) are inlined;
-- zero-copy equations vanish, their outputs being their inputs (``jax_values.renamed_inputs``);
+- zero-copy equations vanish, their outputs being their inputs (``values.renamed_inputs``);
 - scan, while, cond and any unknown primitive that holds jaxprs become one op each. Its workspace
   is the program-order liveness peak of one run of a body beyond the body's own inputs and outputs
   (the maximum over branches and bodies). Its FLOPs are the body's: times the length for scan, one

@@ -14,7 +14,7 @@ What becomes an op: every node of the main graph, in its order, but
 Sizes come from onnx's shape inference with constant folding. Symbolic dimensions are 1 unless
 given; the assumed ones are in ``extra[""]["assumed_dimensions"]``, so are data-dependent dimensions
 (``tensor[axis]``) and the lengths of sequences and maps (``tensor[length]``). A string counts 16
-bytes. FLOPs: ``onnx_flops``. Weights in external files are not read. Training info is ignored.
+bytes. FLOPs: ``flops``. Weights in external files are not read. Training info is ignored.
 """
 
 import os

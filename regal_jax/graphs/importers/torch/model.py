@@ -6,7 +6,7 @@ every ATen call, forward and backward, in program order, but
   tensor of size 0 that keeps the order (see ``lowering``); a call may make several tensors;
 - dead code is dropped, constants are folded.
 Parameters, state (buffers, an optimizer's moments) and inputs have no producer and are persistent;
-so are gradients and outputs. FLOPs and bytes: ``torch_flops``. What a call allocates inside (a
+so are gradients and outputs. FLOPs and bytes: ``flops``. What a call allocates inside (a
 convolution's columns, say) isn't known: workspaces are 0. ``extra`` has the columns
 ``tensors.role`` (parameter, state, input, gradient, output or nothing), ``tensors.name`` and
 ``ops.phase`` (forward, backward, update).

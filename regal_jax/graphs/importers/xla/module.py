@@ -14,7 +14,7 @@ scheduled module is XLA's schedule, but
 - a donated parameter (``input_output_alias``) is updated in place by what makes the output, if all
   its readers come before.
 Buffers that XLA reuses in place within fusions and dynamic-update-slices are not known from the
-text: such an op has operands and results in memory together. FLOPs and bytes: ``xla_flops``.
+text: such an op has operands and results in memory together. FLOPs and bytes: ``flops``.
 """
 
 import importlib

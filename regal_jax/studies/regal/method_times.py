@@ -1,5 +1,6 @@
 """REGAL's table 2: how long methods take, each measured right after the others on every graph."""
 
+import functools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,12 +14,15 @@ from regal_jax import api
 from regal_jax.environments.schedule import Objective
 from regal_jax.errors import MissingDependencyError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.reporting import results, statistics
+from regal_jax.options import Options
+from regal_jax.reporting import statistics
+from regal_jax.studies import keys
 from regal_jax.studies.flags import option
+from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.regal.experiment import XlaGraphs
 from regal_jax.studies.settings import Output
 
-EXTRA_COLUMNS = ("setting", "ops")
+EXTRA_COLUMNS = (KEY, "setting", "ops", "objective", "budget")
 
 
 class About(NamedTuple):
@@ -68,28 +72,31 @@ def measure(
     """Rows with ``first`` and ``seconds``: of a first call, which may compile, and of a second.
 
     Methods that can't run (no policy is shipped, no solver is installed) are left out, after
-    ``on_skip`` was told why. Rows in ``path`` already are not measured again.
+    ``on_skip`` was told why. What ``path`` holds already, of this machine, is not measured again.
     """
-    rows = results.read_results(path, missing_ok=True)
-    done = results.done_keys(rows, ["seconds"], ("setting", "graph", "method"))
+    kept, rows = KeptRows(path, "seconds", EXTRA_COLUMNS), []
     todo = [(s, g, m) for s, graphs in settings.items() for g in graphs for m in methods]
     skipped: set[str] = set()
     for count, (setting, graph, method) in enumerate(todo, 1):
-        if (setting, graph.name, method) not in done and method not in skipped:
-            options = {"objective": objective, "method": method, "evaluations": evaluations}
+        options = Options(objective=objective, method=method, evaluations=evaluations)
+        key = keys.key(setting=setting, graph=graph, options=options, machine=keys.machine())
+        if method not in skipped:
             try:
-                timed = {"first": _seconds(graph, options), "seconds": _seconds(graph, options)}
+                rows += kept.rows(key, functools.partial(_rows, setting, graph, options))
             except (OptionError, MissingDependencyError) as error:
                 skipped.add(method)
                 on_skip(f"{method} is left out: {error}")
                 continue
-            common = {"setting": setting, "graph": graph.name, "ops": graph.num_ops}
-            common |= {"method": method, "seed": 0}
-            new = [common | {"metric": name, "value": value} for name, value in timed.items()]
-            results.append_results(path, new, EXTRA_COLUMNS)
-            rows += new
         on_progress(count, len(todo))
     return rows
+
+
+def _rows(setting: str, graph: ComputationGraph, options: Options) -> list[dict]:
+    timed = {"first": _seconds(graph, options), "seconds": _seconds(graph, options)}
+    common = {"setting": setting, "graph": graph.name, "ops": graph.num_ops}
+    common |= {"method": options.method, "seed": options.seed}
+    common |= {"objective": options.objective, "budget": options.evaluations}
+    return [common | {"metric": name, "value": value} for name, value in timed.items()]
 
 
 def table(rows: Sequence[dict], setting: str, paper: str) -> list[dict[str, str]]:
@@ -131,7 +138,7 @@ def _by_method(rows: Sequence[dict], setting: str, metric: str) -> dict[str, dic
     return found
 
 
-def _seconds(graph: ComputationGraph, options: dict) -> float:
+def _seconds(graph: ComputationGraph, options: Options) -> float:
     begin = time.perf_counter()
-    api.optimize(graph, **options)
+    api.optimize(graph, options)
     return time.perf_counter() - begin

@@ -27,7 +27,7 @@ from regal_jax.studies.one_shot.ablation_tables import ACTIONS, PAPER_TABLE_3
 from regal_jax.training import checkpoints, settings
 from regal_jax.training.regal_examples import feature_search
 
-SUBSETS = tuple(PAPER_TABLE_3)
+SUBSETS = tuple(PAPER_TABLE_3["valid"])
 """The rows of table 3."""
 
 USAGE_COLUMNS = (KEY, "placement", "scheduling")

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from regal_jax.errors import MissingDependencyError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.options import Options
 from regal_jax.reporting import statistics
-from regal_jax.studies import keys
+from regal_jax.studies import keys, paper_numbers
 from regal_jax.studies.flags import option
 from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.regal.experiment import XlaGraphs
@@ -25,28 +24,23 @@ from regal_jax.studies.settings import Output
 EXTRA_COLUMNS = (KEY, "setting", "ops", "objective", "budget")
 
 
-class About(NamedTuple):
-    """The paper's seconds on TensorFlow and on XLA graphs; what of ours is compiled."""
-
-    tensorflow: float | None
-    xla: float | None
-    compiled: str
-
-
 _SEARCH = "search by XLA, cost by numba"
-METHODS: Mapping[str, About] = MappingProxyType(
+METHODS: Mapping[str, str] = MappingProxyType(
     {
-        "cp_sat": About(7200.0, 43200.0, "solver in C++; stops after a minute"),
-        "partition_dfs": About(144.0, 500.0, "partitioning by numba, order in Python"),
-        "local_search": About(122.0, 1343.0, "numba, incremental costs"),
-        "brkga": About(0.89, 8.82, _SEARCH),
-        "tuned_brkga": About(1.04, 10.0, _SEARCH),
-        "gas": About(1.04, 10.1, _SEARCH + "; policy by XLA"),
-        "regal": About(1.04, 10.1, _SEARCH + "; policy by XLA, features in numpy"),
-        "auto": About(None, None, "numba; block moves by XLA"),
+        "cp_sat": "solver in C++; stops after a minute",
+        "partition_dfs": "partitioning by numba, order in Python",
+        "local_search": "numba, incremental costs",
+        "brkga": _SEARCH,
+        "tuned_brkga": _SEARCH,
+        "gas": _SEARCH + "; policy by XLA",
+        "regal": _SEARCH + "; policy by XLA, features in numpy",
+        "auto": "numba; block moves by XLA",
     }
 )
-"""Methods of table 2, and ours."""
+"""Methods of table 2, and ours, and what of them is compiled."""
+
+PAPER_SECONDS = paper_numbers.values("regal_table_2", "seconds")
+"""By graphs ("tensorflow", "xla") and method; those of cp_sat are "~2 hours" and "12+ hours"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,12 +95,11 @@ def _rows(setting: str, graph: ComputationGraph, options: Options) -> list[dict]
 
 def table(rows: Sequence[dict], setting: str, paper: str) -> list[dict[str, str]]:
     """Table 2 of one setting: mean seconds, over those of BRKGA, and the paper's (``paper`` names
-    the field of About)."""
+    its graphs in PAPER_SECONDS)."""
     seconds, first = _by_method(rows, setting, "seconds"), _by_method(rows, setting, "first")
-    lines = []
+    lines, theirs = [], PAPER_SECONDS[paper]
     for method, own in seconds.items():
-        about = METHODS.get(method, About(None, None, ""))
-        published = getattr(about, paper)
+        known = theirs.get(method)
         ratio = ""
         if "brkga" in seconds:
             graphs = own.keys() & seconds["brkga"].keys()
@@ -119,11 +112,9 @@ def table(rows: Sequence[dict], setting: str, paper: str) -> list[dict[str, str]
                 "seconds": f"{np.mean(list(own.values())):.3g}",
                 "over brkga": ratio,
                 "first call": f"{np.mean(list(first[method].values())):.3g}",
-                "paper": "" if published is None else f"{published:g}",
-                "paper over brkga": ""
-                if published is None
-                else f"{published / getattr(METHODS['brkga'], paper):.3g}",
-                "compiled": about.compiled,
+                "paper": "" if known is None else f"{known:g}",
+                "paper over brkga": "" if known is None else f"{known / theirs['brkga']:.3g}",
+                "compiled": METHODS.get(method, ""),
             }
         )
     return lines

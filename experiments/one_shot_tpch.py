@@ -6,7 +6,7 @@
 Plans of 50, 100 or 150 queries on 6,000 units, from the files that ``datasets.tpch`` describes: 50
 graphs of each to train on, or new ones of single queries (--train_instances=fresh), and 10 to test
 on. Makespans are in ms. Our copy of the paper lacks its tables of results; the published numbers
-beside ours are PPO-BiHyb's (``one_shot.tables.PUBLISHED_TPCH``). Results are rows of a CSV; an
+beside ours are PPO-BiHyb's (``studies/paper_numbers``). Results are rows of a CSV; an
 interrupted run resumes, in its training, too.
 """
 

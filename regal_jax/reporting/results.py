@@ -44,6 +44,12 @@ def read_results(path: str | os.PathLike, *, missing_ok: bool = False) -> list[R
     return [_row(f"{path}, line {i}", columns, line) for i, line in enumerate(lines[1:], 2)]
 
 
+def read_columns(path: str | os.PathLike) -> tuple[str, ...]:
+    """The columns of a results file; none of an empty one. RegalError as for its rows."""
+    lines = _whole_lines(Path(path))
+    return _header(Path(path), lines[0]) if lines else ()
+
+
 def write_results(
     path: str | os.PathLike, rows: Iterable[Row], extra_columns: Sequence[str] = ()
 ) -> None:

@@ -20,14 +20,16 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.options import Budget, Options
-from regal_jax.reporting import diversity, results
+from regal_jax.reporting import diversity
 from regal_jax.search.placements import candidates
 from regal_jax.search.placements.candidates import Candidates
+from regal_jax.studies import keys
+from regal_jax.studies.kept import KEY, KeptRows
 
 FIXED = ("critical_path",)
 """Samplers without randomness, which are run once."""
 
-COLUMNS = ("setting", "ops")
+COLUMNS = (KEY, "setting", "ops", "budget", "devices", "candidates", "temperature", "policy")
 LAST_METRIC = "seconds"
 """Written last: a search without it was cut off while it was written, and is run again."""
 
@@ -40,7 +42,8 @@ Targets = Mapping[str, TargetModel]
 Row = dict[str, Any]
 
 Measure = Callable[[ComputationGraph, Candidates, int], dict[str, float]]
-"""(graph, samples, seed) -> what is to be told of them, by metric."""
+"""(graph, samples, seed) -> what is to be told of them, by metric: a function of a module, or a
+``functools.partial`` of one, so that keys know what it depends on."""
 
 
 class Search(NamedTuple):
@@ -58,6 +61,12 @@ class Search(NamedTuple):
     samples: int = 1000
     evaluations: int = 5000
     temperature: float | None = None
+
+    @property
+    def budget(self) -> int:
+        """Samples, or evaluations of a sampler that searches."""
+        searches = registry.find("sampler", self.method).about["searches"]
+        return self.evaluations if searches else self.samples
 
 
 class Trial(NamedTuple):
@@ -86,7 +95,7 @@ def compare(
     measure: Measure | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Row]:
-    """Runs every search on every graph with every seed, and returns all rows.
+    """Rows of every search on every graph with every seed.
 
     Metrics are those of ``measure``, and "seconds": of sampling, reading a policy and computing its
     features included. Compilation isn't, since the same search comes first, on a copy of the graph;
@@ -96,28 +105,63 @@ def compare(
       graphs: by setting.
       searches, trial: what to run.
       seeds: searches that are random are done with seeds 0, 1, ..., seeds - 1.
-      path: results file; what it holds already is not run again.
+      path: results file; what it holds already, of the same key, is not run again.
       measure: of a search's samples; by default ``metrics``. Another may depend on the seed, so all
         searches are done with every seed.
       on_progress: called with (graphs done, graphs in all).
     """
     fixed = FIXED if measure is None else ()
-    measure = measure or (lambda graph, sampled, seed: metrics(graph, sampled, trial))
-    rows = results.read_results(path, missing_ok=True)
-    done = results.done_keys(rows, [LAST_METRIC], ("setting", "graph", "method", "seed"))
+    kept, rows = KeptRows(path, LAST_METRIC, COLUMNS), []
     todo = [(setting, graph) for setting, some in graphs.items() for graph in some]
     for count, (setting, graph) in enumerate(todo, 1):
         for search in searches:
             every = range(1 if search.method in fixed else seeds)
-            left = [s for s in every if (setting, graph.name, search.label, s) not in done]
-            for seed, values in _measured(graph, search, trial, left, measure):
-                common: Row = {"setting": setting, "graph": graph.name, "ops": str(graph.num_ops)}
-                common |= {"method": search.label, "seed": seed}
-                new = [common | {"metric": m, "value": value} for m, value in values.items()]
-                results.append_results(path, new, COLUMNS)
-                rows += new
+            of_seed = {s: _key(setting, graph, search, trial, s, measure) for s in every}
+            missing = [seed for seed, key in of_seed.items() if key not in kept]
+            common = _columns(setting, graph, search, trial)
+            for seed, values in _measured(graph, search, trial, missing, measure):
+                policy = trial.policies.get((search.method, seed))
+                own = common | {"seed": seed, "policy": "" if policy is None else policy.name}
+                new = [own | {"metric": m, "value": value} for m, value in values.items()]
+                kept.add(of_seed[seed], new)
+            rows += [row for key in of_seed.values() for row in kept[key]]
         on_progress(count, len(todo))
     return rows
+
+
+def _key(
+    setting: str,
+    graph: ComputationGraph,
+    search: Search,
+    trial: Trial,
+    seed: int,
+    measure: Measure | None,
+) -> str:
+    policy = keys.policy_content(trial.policies.get((search.method, seed)))
+    common = trial._replace(policies={})
+    return keys.key(
+        setting=setting,
+        graph=graph,
+        search=search,
+        trial=common,
+        policy=policy,
+        seed=seed,
+        measure=measure,
+    )
+
+
+def _columns(setting: str, graph: ComputationGraph, search: Search, trial: Trial) -> Row:
+    """What all seeds of a search have in common, but for the policy."""
+    return {
+        "setting": setting,
+        "graph": graph.name,
+        "ops": graph.num_ops,
+        "method": search.label,
+        "budget": search.budget,
+        "devices": trial.num_devices,
+        "candidates": trial.candidates,
+        "temperature": "" if search.temperature is None else search.temperature,
+    }
 
 
 def metrics(graph: ComputationGraph, sampled: Candidates, trial: Trial) -> dict[str, float]:
@@ -185,14 +229,19 @@ def proxy(graph: ComputationGraph, num_devices: int) -> PlacementProblem:
 
 
 def _measured(
-    graph: ComputationGraph, search: Search, trial: Trial, seeds: Sequence[int], measure: Measure
+    graph: ComputationGraph,
+    search: Search,
+    trial: Trial,
+    seeds: Sequence[int],
+    measure: Measure | None,
 ) -> Iterator[tuple[int, dict[str, float]]]:
     """What is measured with each seed, ``LAST_METRIC`` last."""
     for count, seed in enumerate(seeds):
         if count == 0:
             _sampled(graph, search, trial, seed)
         sampled, seconds = _sampled(graph, search, trial, seed)
-        yield seed, measure(graph, sampled, seed) | {LAST_METRIC: seconds}
+        values = measure(graph, sampled, seed) if measure else metrics(graph, sampled, trial)
+        yield seed, values | {LAST_METRIC: seconds}
 
 
 def _sampled(
@@ -206,8 +255,7 @@ def _sampled(
         policy=trial.policies.get((search.method, seed)),
         temperature=search.temperature,
     )
-    count = search.evaluations if sampler.about["searches"] else search.samples
     problem = proxy(graph, trial.num_devices)
     begin = time.perf_counter()
-    sampled = sampler.make(problem, Budget(count, seed, options=options))
+    sampled = sampler.make(problem, Budget(search.budget, seed, options=options))
     return sampled, time.perf_counter() - begin

@@ -1,7 +1,8 @@
 """Comparing methods on many graphs and seeds: long-form rows, appended as they come, resumable."""
 
+import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,9 +14,24 @@ from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Objective
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.simple import best_simple_schedule
-from regal_jax.reporting import results, statistics
+from regal_jax.options import Options
+from regal_jax.reporting import statistics
+from regal_jax.studies import keys
+from regal_jax.studies.kept import KEY, KeptRows
 
-EXTRA_COLUMNS = ("setting", "ops", "evaluations")
+EXTRA_COLUMNS = (
+    KEY,
+    "setting",
+    "ops",
+    "evaluations",
+    "budget",
+    "time_limit",
+    "devices",
+    "latency",
+    "per_byte",
+    "memory_capacity",
+    "policy",
+)
 LAST_METRIC = "lower_bound"
 """Written last: a search without it was cut off while it was written, and is run again."""
 
@@ -97,52 +113,74 @@ def compare(
     time_limit: float | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[dict]:
-    """Runs every method on every graph with every seed, and returns all rows.
+    """Rows of every method on every graph with every seed.
+
+    The column "evaluations" has what was spent, "budget" what could have been.
 
     Args:
       settings: graphs by setting, for example "as traced" and "4 microbatches".
       runs: the methods.
       seeds: each search is done with seeds 0, 1, ..., seeds - 1.
-      path: results file; what it holds already is not run again.
+      path: results file; what it holds already, of the same key, is not run again.
       objective, time_limit: see ``optimize``.
       platform: two devices by default.
       policies: policy files by method; the shipped ones by default.
       on_progress: called with (searches done, searches in all).
     """
-    rows = results.read_results(path, missing_ok=True)
-    done = results.done_keys(rows, [LAST_METRIC], ("setting", "graph", "method", "seed"))
-    platform, policies = platform or PlatformRule(), policies or {}
-    todo = [
-        (seed, setting, graph, run)
-        for seed in range(seeds)
-        for setting, graphs in settings.items()
-        for graph in graphs
-        for run in runs
-    ]
-    for count, (seed, setting, graph, run) in enumerate(todo, 1):
-        if (setting, graph.name, run.label, seed) not in done:
-            options = platform.options(graph) | {"policy": policies.get(run.method)}
-            options |= {"objective": objective, "time_limit": time_limit, "seed": seed}
-            new = _rows(graph, run, setting, options)
-            results.append_results(path, new, EXTRA_COLUMNS)
-            rows += new
+    kept, rows = KeptRows(path, LAST_METRIC, EXTRA_COLUMNS), []
+    common = {"objective": objective, "time_limit": time_limit}
+    todo = list(_searches(settings, runs, seeds, platform or PlatformRule(), policies or {}))
+    for count, (setting, graph, run, own) in enumerate(todo, 1):
+        options = Options(**common | own)
+        key = keys.key(setting=setting, graph=graph, run=run._replace(options={}), options=options)
+        rows += kept.rows(key, functools.partial(_rows, graph, run, setting, options))
         on_progress(count, len(todo))
     return rows
 
 
-def _rows(graph: ComputationGraph, run: Run, setting: str, options: dict) -> list[dict]:
-    options = options | dict(run.options)
+def _searches(
+    settings: Mapping[str, Sequence[ComputationGraph]],
+    runs: Sequence[Run],
+    seeds: int,
+    platform: PlatformRule,
+    policies: Mapping[str, str | Path | None],
+) -> Iterator[tuple[str, ComputationGraph, Run, dict[str, Any]]]:
+    """Setting, graph, run and fields of ``Options`` of each search, seed by seed."""
+    todo = [(s, graph, platform.options(graph)) for s in settings for graph in settings[s]]
+    for seed in range(seeds):
+        for setting, graph, own in todo:
+            for run in runs:
+                asked: dict[str, Any] = {"method": run.method, "evaluations": run.evaluations}
+                asked |= {"seed": seed, "policy": policies.get(run.method)}
+                yield setting, graph, run, own | asked | dict(run.options)
+
+
+def _rows(graph: ComputationGraph, run: Run, setting: str, options: Options) -> list[dict]:
     if run.warm_up:
-        api.optimize(graph, method=run.method, evaluations=run.warm_up, **options)
-    schedule = api.optimize(graph, method=run.method, evaluations=run.evaluations, **options)
+        api.optimize(graph, options, evaluations=run.warm_up)
+    schedule = api.optimize(graph, options)
     after = {f"cost@{limit}": _cost_after(schedule.history, limit) for limit in run.limits}
     metrics = {name: cost for name, cost in after.items() if np.isfinite(cost)}
     metrics |= {"cost": schedule.cost, "seconds": schedule.seconds}
     metrics[LAST_METRIC] = float(schedule.lower_bound or 0.0)
-    common = {"setting": setting, "graph": graph.name, "ops": str(graph.num_ops)}
-    spent = schedule.evaluations if run.evaluations is None else run.evaluations
-    common |= {"method": run.label, "seed": options["seed"], "evaluations": str(spent)}
+    common = {"setting": setting, "graph": graph.name, "ops": graph.num_ops}
+    common |= {"method": run.label, "evaluations": schedule.evaluations} | _readable(options)
     return [common | {"metric": name, "value": value} for name, value in metrics.items()]
+
+
+def _readable(options: Options) -> dict[str, Any]:
+    """What was asked for, as columns; empty where it is the default."""
+    columns = {
+        "budget": options.evaluations,
+        "time_limit": options.time_limit,
+        "devices": options.num_devices,
+        "latency": options.latency,
+        "per_byte": options.per_byte,
+        "memory_capacity": options.memory_capacity,
+        "policy": options.policy and Path(options.policy).name,
+    }
+    found = {name: "" if value is None else value for name, value in columns.items()}
+    return found | {"seed": options.seed}
 
 
 def _cost_after(history, limit: int) -> float:

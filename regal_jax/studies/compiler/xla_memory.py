@@ -1,25 +1,31 @@
 """XLA's own orders of real programs against ours: bytes, time, and whether results are equal."""
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import jax
 import numpy as np
 from scipy.stats import spearmanr
 
 from regal_jax.compiler.xla.candidates import METHODS, Search
 from regal_jax.compiler.xla.reschedule import DEFAULT, MEMORY, Options, Report, compile_best
 from regal_jax.datasets.jax_train_steps import check_name, program
-from regal_jax.reporting import results
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import geometric_mean
 from regal_jax.reporting.tables import human_bytes
+from regal_jax.studies import keys
 from regal_jax.studies.compiler import side_by_side
 from regal_jax.studies.flags import option
+from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.settings import Output
 
 OURS = "regal_jax"
+EXTRA_COLUMNS = (KEY, "jax", "platform", "budget", "time_limit")
+_LAST_METRIC = "ratio"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,20 +56,27 @@ def measure(
     path: Path,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Row]:
-    """Rows of every program, appended to ``path``; those that are there are not made again.
+    """Rows of every program, appended to ``path``; those that are there, of the same program,
+    options, JAX and platform, are not made again.
 
     ``pairs``: runs of each program, 0 for none; ``resident``: whether to measure resident memory,
     in a process for each run. Raises OptionError for a name that no program has, at once.
     """
     for name in names:
         check_name(name)
-    rows = results.read_results(path, missing_ok=True)
-    done = results.done_keys(rows, ["ratio"], ("graph",))
+    kept, rows = KeptRows(path, _LAST_METRIC, EXTRA_COLUMNS), []
     for count, name in enumerate(names, 1):
-        if (name,) not in done:
-            new = _rows(name, options, pairs, resident)
-            results.append_results(path, new)
-            rows += new
+        lowered = _lowered(name)
+        key = keys.key(
+            name=name,
+            program=lowered.as_text(),
+            options=options._replace(cache=None),
+            pairs=pairs,
+            resident=resident,
+            machine=keys.machine(),
+        )
+        make = functools.partial(_rows, name, lowered, options, pairs, resident)
+        rows += kept.rows(key, make)
         on_progress(count, len(names))
     return rows
 
@@ -117,9 +130,12 @@ def ratios(rows: Sequence[Row], metric: str = "temp_ratio") -> dict[str, float]:
     return {row["graph"]: float(row["value"]) for row in rows if row["metric"] == metric}
 
 
-def _rows(name: str, options: Options, pairs: int, resident: bool) -> list[Row]:
+def _lowered(name: str) -> Any:
     one = program(name)
-    lowered = one.jitted().lower(*one.shapes)
+    return one.jitted().lower(*one.shapes)
+
+
+def _rows(name: str, lowered: Any, options: Options, pairs: int, resident: bool) -> list[Row]:
     begin = time.perf_counter()
     lowered.compile()
     plain_seconds = time.perf_counter() - begin
@@ -135,9 +151,14 @@ def _rows(name: str, options: Options, pairs: int, resident: bool) -> list[Row]:
         for method, how in ((DEFAULT, None), (OURS, options)):
             run = side_by_side.in_process(side_by_side.resident_bytes, name, how)
             found |= {(method, metric): value for metric, value in run.items()}
+    found[OURS, _LAST_METRIC] = report.ratio
+    limit = options.search.time_limit
+    common = {"graph": name, "seed": options.search.seed, "budget": options.search.evaluations}
+    common |= {"time_limit": "" if limit is None else limit}
+    common |= {"jax": jax.__version__, "platform": jax.default_backend()}
     return [
-        {"graph": name, "method": method, "seed": options.search.seed, "metric": metric, "value": v}
-        for (method, metric), v in found.items()
+        common | {"method": method, "metric": metric, "value": value}
+        for (method, metric), value in found.items()
     ]
 
 
@@ -152,7 +173,6 @@ def _of_report(report: Report) -> dict[tuple[str, str], float]:
         float, (ours.temporaries, ours.total)
     )
     found[OURS, "temp_ratio"] = ours.temporaries / xla.temporaries if xla.temporaries else 1.0
-    found[OURS, "ratio"] = report.ratio
     found[OURS, "search_seconds"] = report.search_seconds
     both = [name for name in report.estimates if name in report.memory]
     true = [report.memory[name].temporaries for name in both]

@@ -9,7 +9,7 @@ import numpy as np
 from regal_jax.reporting import figures, results
 from regal_jax.reporting.curves import Curve, read_curve
 from regal_jax.studies.comparison import candidates
-from regal_jax.studies.comparison.candidates import COLUMNS, Row
+from regal_jax.studies.comparison.candidates import Row
 from regal_jax.studies.gflownet import comparison, plots, tables
 from regal_jax.studies.gflownet.settings import Comparison
 from regal_jax.studies.gflownet.tables import Line, PaperTable
@@ -72,7 +72,7 @@ def report_variants(files: Mapping[str, Sequence[Path]], setting: str, folder: P
             common = {"setting": setting, "graph": setting, "ops": "", "method": label}
             read = _training_metrics(file.parent / "metrics.csv")
             rows += [common | {"seed": seed, "metric": m, "value": v} for m, v in read.items()]
-    results.write_results(folder / "results.csv", rows, COLUMNS)
+    results.write_results(folder / "results.csv", rows, ("setting", "ops"))
     title = f"{setting}: speedups of schedules during training, and at its end"
     print(tables.text(title, tables.over_seeds(rows, setting)) + "\n")
     return rows

@@ -1,5 +1,6 @@
 """Candidates tried on targets with tensors of other sizes, log-normal of several spreads (ours)."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,17 +33,25 @@ class Settings(Comparison):
 def measure(trial: Trial, spreads: Sequence[float]) -> Measure:
     """Speedups of a search's candidates by target and spread, of the seed's sizes."""
 
-    def measured(graph: ComputationGraph, sampled: Candidates, seed: int) -> dict[str, float]:
-        problem = comparison_candidates.proxy(graph, trial.num_devices)
-        best = candidates.best_schedules(problem, sampled, trial.candidates)
-        found: dict[str, float] = {}
-        for spread in spreads:
-            other = flow_corpora.with_sizes(graph, spread, seed)
-            speedups = comparison_candidates.on_targets(other, best, trial.targets)
-            found |= {f"{name} {spread:g}": value for name, value in speedups.items()}
-        return found
+    return functools.partial(_measured, trial=trial._replace(policies={}), spreads=tuple(spreads))
 
-    return measured
+
+def _measured(
+    graph: ComputationGraph,
+    sampled: Candidates,
+    seed: int,
+    *,
+    trial: Trial,
+    spreads: Sequence[float],
+) -> dict[str, float]:
+    problem = comparison_candidates.proxy(graph, trial.num_devices)
+    best = candidates.best_schedules(problem, sampled, trial.candidates)
+    found: dict[str, float] = {}
+    for spread in spreads:
+        other = flow_corpora.with_sizes(graph, spread, seed)
+        speedups = comparison_candidates.on_targets(other, best, trial.targets)
+        found |= {f"{name} {spread:g}": value for name, value in speedups.items()}
+    return found
 
 
 def print_shares(graphs: Sequence[ComputationGraph], spreads: Sequence[float], seeds: int) -> None:

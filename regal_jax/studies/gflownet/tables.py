@@ -14,6 +14,7 @@ import numpy as np
 
 from regal_jax.errors import OptionError
 from regal_jax.reporting import statistics, tables
+from regal_jax.studies import paper_numbers
 
 Row = Mapping[str, Any]
 
@@ -40,72 +41,24 @@ PaperTable = Mapping[str, Mapping[str, Spread]]
 """Cells by method and metric."""
 
 
-def _by_method(metrics: Sequence[str], lines: Mapping[str, Sequence[tuple]]) -> PaperTable:
-    """{method: {metric: cell}} from the lines of a table."""
+def _paper_table(number: int) -> PaperTable:
+    (methods,) = paper_numbers.numbers(f"gflownet_table_{number}").values()
     return MappingProxyType(
         {
-            method: {m: Spread(*cell) for m, cell in zip(metrics, line, strict=True)}
-            for method, line in lines.items()
+            method: {m: Spread(*cell) for m, cell in cells.items()}
+            for method, cells in methods.items()
         }
     )
 
 
-PAPER_TABLE_1: PaperTable = _by_method(
-    ("proxy_1", "noisy", "bandwidth", "latency", "ged", "d_inv", "d_sen"),
-    {
-        "critical_path": (
-            *((3.23, 0.00), (2.75, 0.00), (1.02, 0.00), (1.74, 0.00)),
-            *((0.0,), (0.0,), (0.0,)),
-        ),
-        "brkga": (
-            *((3.22, 0.00), (2.86, 0.15), (1.29, 0.45), (1.80, 0.34)),
-            *((55.92, 2.56), (22.83, 2.39), (56.21, 1.50)),
-        ),
-        "ppo": (
-            *((3.28, 0.07), (3.07, 0.09), (1.38, 0.49), (1.87, 0.38)),
-            *((85.08, 3.54), (31.71, 0.05), (105.64, 0.08)),
-        ),
-        "gflownet": (
-            *((3.21, 0.02), (3.05, 0.04), (1.78, 0.03), (2.11, 0.03)),
-            *((94.79, 0.15), (42.08, 0.33), (115.98, 0.09)),
-        ),
-    },
-)
+PAPER_TABLE_1 = _paper_table(1)
 """One real graph of about 78 ops, which isn't public. Its column "Proxy" is taken as the best
 candidate's; the paper doesn't say whether it is the mean of all."""
 
-PAPER_TABLE_2: PaperTable = _by_method(
-    ("proxy_1", "proxy_100", "ged", "d_inv", "d_sen"),
-    {
-        "critical_path": ((3.44,), (3.44,), (0.0,), (0.0,), (0.0,)),
-        "brkga": ((3.46,), (3.45,), (46.59,), (12.75,), (40.11,)),
-        "ppo": ((3.48,), (3.46,), (69.54,), (13.45,), (80.84,)),
-        "gflownet": ((3.46,), (3.41,), (92.02,), (24.27,), (90.17,)),
-    },
-)
+PAPER_TABLE_2 = _paper_table(2)
 """50 random graphs of 50 ops."""
 
-PAPER_TABLE_3: PaperTable = _by_method(
-    ("proxy_1", "proxy_100", "noisy", "bandwidth", "latency", "ged", "d_inv", "d_sen"),
-    {
-        "critical_path": (
-            *((2.74, 0.00), (2.74, 0.00), (2.51, 0.00), (0.89, 0.00), (1.43, 0.00)),
-            *((0.0,), (0.0,), (0.0,)),
-        ),
-        "brkga": (
-            *((2.59, 0.18), (2.58, 0.18), (2.46, 0.16), (1.55, 0.17), (1.80, 0.18)),
-            *((52.32, 21.59), (17.14, 8.17), (42.64, 12.23)),
-        ),
-        "ppo": (
-            *((2.41, 0.20), (2.23, 0.27), (2.28, 0.26), (0.91, 0.20), (1.43, 0.10)),
-            *((53.05, 7.27), (42.70, 3.44), (64.92, 4.08)),
-        ),
-        "gflownet": (
-            *((2.71, 0.03), (2.66, 0.01), (2.71, 0.01), (1.73, 0.01), (1.95, 0.03)),
-            *((87.95, 0.13), (26.56, 0.56), (91.33, 0.15)),
-        ),
-    },
-)
+PAPER_TABLE_3 = _paper_table(3)
 """Four real graphs that training hasn't seen; they aren't public."""
 
 

@@ -2,26 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from regal_jax.reporting import statistics, tables
+from regal_jax.studies import paper_numbers
 
 ACTIONS = ("placement", "scheduling", "elite_bias")
 
-PAPER_TABLE_3: Mapping[str, Mapping[str, float]] = MappingProxyType(
-    {
-        "placement": {"valid": -0.4, "test": -0.2, "XLA": -0.4},
-        "scheduling": {"valid": 4.4, "test": 3.65, "XLA": 1.0},
-        "placement+scheduling": {"valid": 4.67, "test": 3.56, "XLA": 3.74},
-        "placement+elite_bias": {"valid": -1.53, "test": -1.1, "XLA": -2.2},
-        "scheduling+elite_bias": {"valid": 2.47, "test": 1.4, "XLA": -0.4},
-        "placement+scheduling+elite_bias": {"valid": 2.58, "test": 1.88, "XLA": -0.7},
-    }
-)
-"""By subset of ACTIONS, % improvement over BRKGA 5K on sets of graphs."""
+PAPER_TABLE_3 = paper_numbers.values("regal_table_3", "improvement")
+"""% improvement over BRKGA 5K by set of graphs, then subset of ACTIONS."""
 
 Interval = statistics.MeanInterval
 Row = Mapping[str, Any]
@@ -64,7 +55,7 @@ def _subset_row(name: str, by_set: Mapping[str, Interval]) -> dict[str, str]:
     row = {action.replace("_", " "): "yes" if action in parts else "no" for action in ACTIONS}
     for number, (graphs, value) in enumerate(by_set.items()):
         row[f"{graphs} %"] = f"{value.mean:.2f} [{value.low:.2f}, {value.high:.2f}]"
-        paper = PAPER_TABLE_3.get(name, {}).get(graphs)
+        paper = PAPER_TABLE_3.get(graphs, {}).get(name)
         if paper is not None:
             row["paper" + " " * number] = f"{paper:.2f}"
     return row

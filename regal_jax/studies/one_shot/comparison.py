@@ -70,7 +70,7 @@ def compare(
         random = [run for run in some if not runs.is_fixed(run)]
         for part, count in ((fixed, 1), (random, seeds)):
             with progress.bar(setting, count * len(part) * len(graphs[setting])) as update:
-                rows = searches.compare(
+                rows += searches.compare(
                     own,
                     part,
                     seeds=count,

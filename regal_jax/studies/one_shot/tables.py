@@ -9,6 +9,7 @@ import numpy as np
 
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting import statistics, tables
+from regal_jax.studies import paper_numbers
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.topoformer.tables import OrderingLine, paper_key
 
@@ -16,27 +17,7 @@ Published = Mapping[str, Mapping[str, float]]
 """Mean makespans by setting and method; our methods by their label without numbers."""
 
 
-def _by_setting(settings: Sequence[str], cells: Mapping[str, Sequence[float]]) -> Published:
-    """{setting: {method: mean}} from the lines of a table."""
-    return MappingProxyType(
-        {
-            setting: {method: means[place] for method, means in cells.items()}
-            for place, setting in enumerate(settings)
-        }
-    )
-
-
-PUBLISHED_TPCH: Published = _by_setting(
-    ("tpch 50", "tpch 100", "tpch 150"),
-    {
-        "spt": (12818, 19503, 27409),
-        "tetris": (12113, 18291, 25325),
-        "critical_path": (9821, 16914, 24429),
-        "PPO-Single": (10578, 17282, 24822),
-        "Random-BiHyb": (9270, 15580, 22930),
-        "PPO-BiHyb": (8906, 15193, 22371),
-    },
-)
+PUBLISHED_TPCH: Published = MappingProxyType(paper_numbers.values("ppo_bihyb_tpch", "makespan"))
 """Means over the 10 test graphs, from PPO-BiHyb's public page (its shortest job first is spt).
 
 They were counted in floating-point shares of the capacity, by whose rounding ops that fit exactly

@@ -18,17 +18,19 @@ from regal_jax.policies.regal import action_groups
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import results, tables
 from regal_jax.reporting.statistics import MeanInterval
+from regal_jax.studies import keys
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.searches import Run
+from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.one_shot import ablation_plots, ablation_tables
 from regal_jax.studies.one_shot.ablation_tables import ACTIONS, PAPER_TABLE_3
-from regal_jax.training import checkpoints
+from regal_jax.training import checkpoints, settings
 from regal_jax.training.regal_examples import feature_search
 
-SUBSETS = tuple(PAPER_TABLE_3)
+SUBSETS = tuple(PAPER_TABLE_3["valid"])
 """The rows of table 3."""
 
-USAGE_COLUMNS = ("placement", "scheduling")
+USAGE_COLUMNS = (KEY, "placement", "scheduling")
 REFERENCE = "brkga"
 
 
@@ -111,19 +113,18 @@ def measure_usage(
     path: Path,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> list[results.Row]:
-    """Rows of these graphs for ``usage_by_group``; what the file at ``path`` holds already is not
-    done again."""
-    rows = results.read_results(path, missing_ok=True)
-    done = {graph for graph, *_ in results.done_keys(rows, [_LAST_METRIC])}
+    """Rows of these graphs for ``usage_by_group``; what the file at ``path`` holds already of this
+    policy is not done again."""
+    kept, rows = KeptRows(path, _LAST_METRIC, USAGE_COLUMNS), []
+    policy = settings.arrays_fingerprint(params)
     for count, graph in enumerate(graphs, 1):
-        if graph.name not in done:
+        key = keys.key(graph=graph, policy=policy, config=config, objective=objective)
+        if key not in kept:
             actions = chosen_actions(graph, params, config, objective=objective)
-            new = usage_rows(graph, actions, config)
-            results.append_results(path, new, USAGE_COLUMNS)
-            rows += new
+            kept.add(key, usage_rows(graph, actions, config))
+        rows += kept[key]
         on_progress(count)
-    asked = {graph.name for graph in graphs}
-    return [row for row in rows if row["graph"] in asked]
+    return rows
 
 
 def chosen_actions(

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from regal_jax.reporting import statistics
+from regal_jax.studies import paper_numbers
 from regal_jax.studies.comparison import searches as comparison_searches
 from regal_jax.studies.comparison.searches import Run
 
@@ -18,7 +19,8 @@ REFERENCE = 5000
 """Evaluations of the BRKGA that all is compared with."""
 _STEP = 100
 
-PAPER_FEWER_GENERATIONS = 47.8
+_TEXT = paper_numbers.values("regal_text", "fewer_generations")
+PAPER_FEWER_GENERATIONS = _TEXT["tensorflow"]["regal"]
 """Percent, of REGAL until it has BRKGA's value, where it ties or wins (section 4.4)."""
 
 

@@ -1,11 +1,11 @@
 """REGAL's table 2: how long methods take, each measured right after the others on every graph."""
 
+import functools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,36 +13,34 @@ from regal_jax import api
 from regal_jax.environments.schedule import Objective
 from regal_jax.errors import MissingDependencyError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.reporting import results, statistics
+from regal_jax.options import Options
+from regal_jax.reporting import statistics
+from regal_jax.studies import keys, paper_numbers
 from regal_jax.studies.flags import option
+from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.regal.experiment import XlaGraphs
 from regal_jax.studies.settings import Output
 
-EXTRA_COLUMNS = ("setting", "ops")
-
-
-class About(NamedTuple):
-    """The paper's seconds on TensorFlow and on XLA graphs; what of ours is compiled."""
-
-    tensorflow: float | None
-    xla: float | None
-    compiled: str
+EXTRA_COLUMNS = (KEY, "setting", "ops", "objective", "budget")
 
 
 _SEARCH = "search by XLA, cost by numba"
-METHODS: Mapping[str, About] = MappingProxyType(
+METHODS: Mapping[str, str] = MappingProxyType(
     {
-        "cp_sat": About(7200.0, 43200.0, "solver in C++; stops after a minute"),
-        "partition_dfs": About(144.0, 500.0, "partitioning by numba, order in Python"),
-        "local_search": About(122.0, 1343.0, "numba, incremental costs"),
-        "brkga": About(0.89, 8.82, _SEARCH),
-        "tuned_brkga": About(1.04, 10.0, _SEARCH),
-        "gas": About(1.04, 10.1, _SEARCH + "; policy by XLA"),
-        "regal": About(1.04, 10.1, _SEARCH + "; policy by XLA, features in numpy"),
-        "auto": About(None, None, "numba; block moves by XLA"),
+        "cp_sat": "solver in C++; stops after a minute",
+        "partition_dfs": "partitioning by numba, order in Python",
+        "local_search": "numba, incremental costs",
+        "brkga": _SEARCH,
+        "tuned_brkga": _SEARCH,
+        "gas": _SEARCH + "; policy by XLA",
+        "regal": _SEARCH + "; policy by XLA, features in numpy",
+        "auto": "numba; block moves by XLA",
     }
 )
-"""Methods of table 2, and ours."""
+"""Methods of table 2, and ours, and what of them is compiled."""
+
+PAPER_SECONDS = paper_numbers.values("regal_table_2", "seconds")
+"""By graphs ("tensorflow", "xla") and method; those of cp_sat are "~2 hours" and "12+ hours"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,38 +66,40 @@ def measure(
     """Rows with ``first`` and ``seconds``: of a first call, which may compile, and of a second.
 
     Methods that can't run (no policy is shipped, no solver is installed) are left out, after
-    ``on_skip`` was told why. Rows in ``path`` already are not measured again.
+    ``on_skip`` was told why. What ``path`` holds already, of this machine, is not measured again.
     """
-    rows = results.read_results(path, missing_ok=True)
-    done = results.done_keys(rows, ["seconds"], ("setting", "graph", "method"))
+    kept, rows = KeptRows(path, "seconds", EXTRA_COLUMNS), []
     todo = [(s, g, m) for s, graphs in settings.items() for g in graphs for m in methods]
     skipped: set[str] = set()
     for count, (setting, graph, method) in enumerate(todo, 1):
-        if (setting, graph.name, method) not in done and method not in skipped:
-            options = {"objective": objective, "method": method, "evaluations": evaluations}
+        options = Options(objective=objective, method=method, evaluations=evaluations)
+        key = keys.key(setting=setting, graph=graph, options=options, machine=keys.machine())
+        if method not in skipped:
             try:
-                timed = {"first": _seconds(graph, options), "seconds": _seconds(graph, options)}
+                rows += kept.rows(key, functools.partial(_rows, setting, graph, options))
             except (OptionError, MissingDependencyError) as error:
                 skipped.add(method)
                 on_skip(f"{method} is left out: {error}")
                 continue
-            common = {"setting": setting, "graph": graph.name, "ops": graph.num_ops}
-            common |= {"method": method, "seed": 0}
-            new = [common | {"metric": name, "value": value} for name, value in timed.items()]
-            results.append_results(path, new, EXTRA_COLUMNS)
-            rows += new
         on_progress(count, len(todo))
     return rows
 
 
+def _rows(setting: str, graph: ComputationGraph, options: Options) -> list[dict]:
+    timed = {"first": _seconds(graph, options), "seconds": _seconds(graph, options)}
+    common = {"setting": setting, "graph": graph.name, "ops": graph.num_ops}
+    common |= {"method": options.method, "seed": options.seed}
+    common |= {"objective": options.objective, "budget": options.evaluations}
+    return [common | {"metric": name, "value": value} for name, value in timed.items()]
+
+
 def table(rows: Sequence[dict], setting: str, paper: str) -> list[dict[str, str]]:
     """Table 2 of one setting: mean seconds, over those of BRKGA, and the paper's (``paper`` names
-    the field of About)."""
+    its graphs in PAPER_SECONDS)."""
     seconds, first = _by_method(rows, setting, "seconds"), _by_method(rows, setting, "first")
-    lines = []
+    lines, theirs = [], PAPER_SECONDS[paper]
     for method, own in seconds.items():
-        about = METHODS.get(method, About(None, None, ""))
-        published = getattr(about, paper)
+        known = theirs.get(method)
         ratio = ""
         if "brkga" in seconds:
             graphs = own.keys() & seconds["brkga"].keys()
@@ -112,11 +112,9 @@ def table(rows: Sequence[dict], setting: str, paper: str) -> list[dict[str, str]
                 "seconds": f"{np.mean(list(own.values())):.3g}",
                 "over brkga": ratio,
                 "first call": f"{np.mean(list(first[method].values())):.3g}",
-                "paper": "" if published is None else f"{published:g}",
-                "paper over brkga": ""
-                if published is None
-                else f"{published / getattr(METHODS['brkga'], paper):.3g}",
-                "compiled": about.compiled,
+                "paper": "" if known is None else f"{known:g}",
+                "paper over brkga": "" if known is None else f"{known / theirs['brkga']:.3g}",
+                "compiled": METHODS.get(method, ""),
             }
         )
     return lines
@@ -131,7 +129,7 @@ def _by_method(rows: Sequence[dict], setting: str, metric: str) -> dict[str, dic
     return found
 
 
-def _seconds(graph: ComputationGraph, options: dict) -> float:
+def _seconds(graph: ComputationGraph, options: Options) -> float:
     begin = time.perf_counter()
-    api.optimize(graph, **options)
+    api.optimize(graph, options)
     return time.perf_counter() - begin

@@ -1,19 +1,25 @@
 """Every method on pipelines under memory caps: rows of a CSV, resumable, and their tables."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from regal_jax.errors import OptionError
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.options import Options
 from regal_jax.reporting import results, tables
+from regal_jax.studies import keys
 from regal_jax.studies.flags import check_names, option
+from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.regal import pipelines
 from regal_jax.studies.regal.pipelines import PUBLISHED, Published
 from regal_jax.studies.settings import Output
 
 COLUMNS = ("schedule", "makespan", "peak", "cap", "verdict")
+_LAST_METRIC = "peak"
+_EXTRA_COLUMNS = (KEY, "capacity", "budget")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,14 +65,14 @@ def report(settings: Settings, path: Path) -> None:
     """
     check_names("caps", settings.caps, PUBLISHED)
     verdicts: dict[str, list[str]] = defaultdict(list)
-    rows = results.read_results(path, missing_ok=True)
+    kept = KeptRows(path, _LAST_METRIC, _EXTRA_COLUMNS)
     for stages in settings.stages:
         for microbatches in settings.microbatches:
             known = pipelines.published(stages, microbatches)
             lines = [_published_line(name, each) for name, each in known.items()]
             for cap in settings.caps:
                 task = Task(stages, microbatches, cap)
-                for attempt in _attempts(task, known[cap].peak_memory, settings, rows, path):
+                for attempt in _attempts(task, known[cap].peak_memory, settings, kept):
                     line = _line(attempt, task, known)
                     verdicts[attempt.method].append(line["verdict"])
                     lines.append(line)
@@ -77,41 +83,37 @@ def report(settings: Settings, path: Path) -> None:
         print(pipelines.answer(settings.methods, verdicts, name))
 
 
-def _attempts(
-    task: Task, capacity: int, settings: Settings, rows: Sequence[results.Row], path: Path
-) -> Iterator[Attempt]:
-    """One a method and seed, by ``rows`` or run and written; a method that can't run is left out,
-    after it was printed why."""
-    found = {
-        (row["method"], int(row["seed"]), row["metric"]): float(row["value"])
-        for row in rows
-        if row["graph"] == task.name
-    }
+def _attempts(task: Task, capacity: int, settings: Settings, kept: KeptRows) -> Iterator[Attempt]:
+    """One a method and seed, kept or run and written; a method that can't run is left out, after it
+    was printed why."""
     for method in settings.methods:
         for seed in range(settings.seeds):
-            if (method, seed, "peak") in found:
-                makespan, peak = (found[method, seed, name] for name in ("makespan", "peak"))
-                yield Attempt(method, seed, makespan, int(peak))
-                continue
+            options = pipelines.options(
+                task.stages, capacity, method, evaluations=settings.evaluations, seed=seed
+            )
             try:
-                yield _run(task, capacity, method, seed, settings.evaluations, path)
+                yield _attempt(task, options, kept)
             except OptionError as error:
                 print(f"{method} is left out: {error}")
                 break
 
 
-def _run(
-    task: Task, capacity: int, method: str, seed: int, evaluations: int, path: Path
-) -> Attempt:
-    stages, microbatches, _ = task
-    schedule = pipelines.attempt(
-        stages, microbatches, capacity, method, evaluations=evaluations, seed=seed
+def _attempt(task: Task, options: Options, kept: KeptRows) -> Attempt:
+    graph = pipelines.training_step(task.stages, task.microbatches)
+    key = keys.key(task=task, graph=graph, options=options)
+    rows = kept.rows(key, lambda: _rows(task, graph, options))
+    value = {row["metric"]: row["value"] for row in rows}
+    return Attempt(
+        rows[0]["method"], rows[0]["seed"], float(value["makespan"]), int(value[_LAST_METRIC])
     )
-    makespan, peak = float(schedule.makespan or 0.0), max(schedule.peak_memory)
-    common: results.Row = {"graph": task.name, "method": method, "seed": seed}
-    values = {"makespan": makespan, "peak": peak}
-    results.append_results(path, [common | {"metric": k, "value": v} for k, v in values.items()])
-    return Attempt(method, seed, makespan, peak)
+
+
+def _rows(task: Task, graph: ComputationGraph, options: Options) -> list[results.Row]:
+    schedule = pipelines.attempt(graph, options)
+    common: results.Row = {"graph": task.name, "method": options.method, "seed": options.seed}
+    common |= {"capacity": options.memory_capacity, "budget": options.evaluations}
+    values = {"makespan": float(schedule.makespan or 0.0), _LAST_METRIC: max(schedule.peak_memory)}
+    return [common | {"metric": name, "value": value} for name, value in values.items()]
 
 
 def _published_line(name: str, schedule: Published) -> dict:

@@ -56,12 +56,10 @@ def published(stages: int, microbatches: int) -> dict[str, Published]:
     return found
 
 
-def attempt(
-    stages: int, microbatches: int, capacity: int, method: str, *, evaluations: int, seed: int
-) -> rj.Schedule:
-    """A method's schedule of the step within a memory capacity, or beyond it if it finds none."""
-    return rj.optimize(
-        training_step(stages, microbatches),
+def options(stages: int, capacity: int, method: str, *, evaluations: int, seed: int) -> rj.Options:
+    """What is asked of a method: a fast schedule of the step within a memory capacity, or beyond it
+    if it finds none."""
+    return rj.Options(
         objective="makespan",
         num_devices=stages,
         method=method,
@@ -69,6 +67,11 @@ def attempt(
         seed=seed,
         memory_capacity=capacity,
     )
+
+
+def attempt(graph: rj.ComputationGraph, options: rj.Options) -> rj.Schedule:
+    """A method's schedule of the step."""
+    return rj.optimize(graph, options)
 
 
 def verdict(makespan: float, peak: int, known: Mapping[str, Published], capacity: int) -> str:

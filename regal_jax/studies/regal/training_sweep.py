@@ -10,16 +10,17 @@ from regal_jax.environments.schedule import Objective
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.regal.policy import RegalConfig
-from regal_jax.reporting import results
+from regal_jax.reporting.results import Row
+from regal_jax.studies import keys
 from regal_jax.studies.corpus import Corpus
+from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.regal import experiment
 from regal_jax.studies.regal.experiment import Training
 from regal_jax.training import checkpoints
 from regal_jax.training.regal import TrainingConfig, train_regal
 
 METRIC = "validation_improvement"
-EXTRA_COLUMNS = ("steps",)
-_KEY = ("method", "seed", "steps")
+EXTRA_COLUMNS = (KEY, "steps")
 
 
 class TrainingRun(NamedTuple):
@@ -28,11 +29,6 @@ class TrainingRun(NamedTuple):
     name: str
     regal: RegalConfig
     config: TrainingConfig
-
-    @property
-    def key(self) -> tuple[str, int, str]:
-        """The columns ``_KEY``, as they are read back."""
-        return self.name, self.config.seed, str(self.config.steps)
 
 
 def load_corpus(settings: Training) -> Corpus[list[ComputationGraph]]:
@@ -59,37 +55,39 @@ def train_all(
     """The best validation improvement in percent of each run, by name.
 
     The policies are ``directory / name / "best.policy"``. ``directory / "training.csv"`` has a row
-    for each run that is done; these are not run again.
+    for each run that is done; these, with the same graphs and options, are not run again.
 
     Args:
       runs: of different names.
-      corpus: loads the graphs, if there is anything to train.
+      corpus: loads the graphs.
       objective, validate_every: of all runs, see ``train_regal``.
       directory: where the folders go.
       on_progress: called with (runs done, runs in all).
     """
-    path = directory / "training.csv"
-    rows = results.read_results(path, missing_ok=True)
-    done = results.done_keys(rows, [METRIC], _KEY)
-    todo = [run for run in runs if run.key not in done]
-    graphs = corpus() if todo else Corpus("", [], [])
-    for count, run in enumerate(todo, 1 + len(runs) - len(todo)):
-        policy = train_regal(
-            graphs.training,
-            graphs.validation,
-            objective=objective,
-            regal=run.regal,
-            config=run.config,
-            directory=directory / run.name,
-            validate_every=validate_every,
-        )
-        improvement = checkpoints.load_policy(policy, RegalConfig)[2][METRIC]
-        row = {"graph": "validation", "metric": METRIC, "value": improvement}
-        rows.append(row | dict(zip(_KEY, run.key, strict=True)))
-        results.append_results(path, rows[-1:], EXTRA_COLUMNS)
+    kept = KeptRows(directory / "training.csv", METRIC, EXTRA_COLUMNS)
+    graphs, found = corpus(), {}
+    for count, run in enumerate(runs, 1):
+        key = keys.key(graphs=graphs, run=run, objective=objective, validate_every=validate_every)
+        if key not in kept:
+            policy = train_regal(
+                graphs.training,
+                graphs.validation,
+                objective=objective,
+                regal=run.regal,
+                config=run.config,
+                directory=directory / run.name,
+                validate_every=validate_every,
+            )
+            kept.add(key, [_row(run, policy)])
+        found[run.name] = float(kept[key][0]["value"])
         on_progress(count, len(runs))
-    value = {tuple(row[column] for column in _KEY): float(row["value"]) for row in rows}
-    return {run.name: value[run.key] for run in runs}
+    return found
+
+
+def _row(run: TrainingRun, policy: Path) -> Row:
+    improvement = checkpoints.load_policy(policy, RegalConfig)[2][METRIC]
+    row = {"graph": "validation", "metric": METRIC, "value": improvement}
+    return row | {"method": run.name, "seed": run.config.seed, "steps": run.config.steps}
 
 
 def propagation_runs(

@@ -1,7 +1,7 @@
 """Tuned BRKGA (REGAL section 4.2): every setting of a grid on training graphs, resumable."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,16 +17,17 @@ from regal_jax.graphs.batching import padded_shape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.evolution import beta_mutants, evolve
 from regal_jax.options import Budget
-from regal_jax.reporting import results, statistics, tables
+from regal_jax.reporting import statistics, tables
 from regal_jax.search.evolution import tuning_grid
 from regal_jax.search.evolution.tuning_grid import DEFAULT, Setting
+from regal_jax.studies import keys
 from regal_jax.studies.flags import option
+from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.regal.experiment import Dataset
 from regal_jax.studies.settings import Output
 
 METRIC = "cost"
-EXTRA_COLUMNS = ("objective", "evaluations")
-_KEY = ("graph", "method", "seed", *EXTRA_COLUMNS)
+EXTRA_COLUMNS = (KEY, "objective", "evaluations", "devices")
 
 
 class Task(NamedTuple):
@@ -95,7 +96,7 @@ def tune(
       settings: those to choose from, ``DEFAULT`` among them.
       task: how to measure.
       rungs: graphs of each rung, increasing.
-      path: results file; what it holds already is not run again.
+      path: results file; what it holds already, of the same key, is not run again.
       on_progress: called with (searches done, searches of the rung).
 
     Raises:
@@ -103,11 +104,11 @@ def tune(
     """
     tuning_grid.check_rungs(rungs, len(graphs))
     problems = list(_problems(graphs[: rungs[-1]], task))
-    rows = results.read_results(path, missing_ok=True)
+    kept = KeptRows(path, METRIC, EXTRA_COLUMNS)
     gains: Gains = {}
     for count in rungs:
-        _measure(problems[:count], settings, task, rows, path, on_progress)
-        gains = _gains(rows, settings, task, {problem.graph.name for problem in problems[:count]})
+        _measure(problems[:count], settings, task, kept, on_progress)
+        gains = _gains(kept, settings, task, problems[:count])
         settings = tuning_grid.survivors({setting: gain.mean for setting, gain in gains.items()})
     return dict(sorted(gains.items(), key=lambda item: -item[1].mean))
 
@@ -161,9 +162,8 @@ def _problems(graphs: Sequence[ComputationGraph], task: Task) -> Iterator[Placem
         yield PlacementProblem(graph, task.num_devices, task.objective, shape=shape)
 
 
-def _measure(problems, settings, task: Task, rows: list, path: Path, on_progress) -> None:
-    """Adds what is missing to the file and to ``rows``."""
-    done = results.done_keys(rows, [METRIC], _KEY)
+def _measure(problems, settings, task: Task, kept: KeptRows, on_progress) -> None:
+    """Adds what is missing to the file."""
     todo = [
         (setting, problem, seed)
         for setting in settings
@@ -171,11 +171,12 @@ def _measure(problems, settings, task: Task, rows: list, path: Path, on_progress
         for seed in range(task.seeds)
     ]
     for count, (setting, problem, seed) in enumerate(todo, 1):
-        row = _key_columns(problem.graph.name, setting, seed, task)
-        if tuple(row.values()) not in done:
-            row |= {"metric": METRIC, "value": _cost(problem, setting, seed, task)}
-            results.append_results(path, [row], EXTRA_COLUMNS)
-            rows.append(row)
+        key = _key(problem, setting, seed, task)
+        if key not in kept:
+            row = {"graph": problem.graph.name, "method": setting.label, "seed": seed}
+            row |= {"objective": task.objective, "evaluations": task.evaluations}
+            row |= {"devices": task.num_devices, "metric": METRIC}
+            kept.add(key, [row | {"value": _cost(problem, setting, seed, task)}])
         on_progress(count, len(todo))
 
 
@@ -185,28 +186,37 @@ def _cost(problem: PlacementProblem, setting: Setting, seed: int, task: Task) ->
     return evolve(problem, budget, key, config=setting.config, mutants=mutants).cost
 
 
-def _key_columns(graph: str, setting: Setting, seed: int, task: Task) -> dict[str, Any]:
-    """The columns ``_KEY``, as they are read back."""
-    values = (graph, setting.label, seed, task.objective, str(task.evaluations))
-    return dict(zip(_KEY, values, strict=True))
+def _key(problem: PlacementProblem, setting: Setting, seed: int, task: Task) -> str:
+    """The key of a search; random genes depend on the padded shape of the problem, too."""
+    return keys.key(
+        graph=problem.graph,
+        spec=problem.spec,
+        setting=setting,
+        seed=seed,
+        evaluations=task.evaluations,
+    )
 
 
 def _gains(
-    rows: Sequence[Mapping[str, Any]], settings: Sequence[Setting], task: Task, graphs: set[str]
+    kept: KeptRows,
+    settings: Sequence[Setting],
+    task: Task,
+    problems: Sequence[PlacementProblem],
 ) -> Gains:
-    """Improvements on these graphs, means over seeds, then graphs."""
-    costs = {tuple(row[column] for column in _KEY): row["value"] for row in rows}
+    """Improvements on these problems' graphs, means over seeds, then graphs."""
 
-    def by_graph(setting: Setting) -> dict[str, list[float]]:
-        keys = {g: [_key_columns(g, setting, s, task) for s in range(task.seeds)] for g in graphs}
-        return {g: [costs[tuple(key.values())] for key in of_g] for g, of_g in keys.items()}
+    def costs(setting: Setting, problem: PlacementProblem) -> list[float]:
+        of_seed = [_key(problem, setting, seed, task) for seed in range(task.seeds)]
+        return [kept[key][0]["value"] for key in of_seed]
 
-    reference = by_graph(DEFAULT)
+    reference = {problem.graph.name: costs(DEFAULT, problem) for problem in problems}
     return {
         setting: statistics.mean_interval(
             {
-                graph: statistics.improvement_percent(found, reference[graph])
-                for graph, found in by_graph(setting).items()
+                problem.graph.name: statistics.improvement_percent(
+                    costs(setting, problem), reference[problem.graph.name]
+                )
+                for problem in problems
             }
         )
         for setting in settings

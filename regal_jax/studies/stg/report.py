@@ -5,7 +5,9 @@ from collections.abc import Sequence
 
 from regal_jax.reporting import results, statistics, tables
 from regal_jax.studies.stg.instances import Instance
-from regal_jax.studies.stg.runs import BOUND, KEY
+from regal_jax.studies.stg.runs import BOUND
+
+_COLUMNS = ("set", "graph", "processors", "method", "seed")
 
 
 def report(instances: Sequence[Instance], rows: Sequence[results.Row]) -> str:
@@ -33,7 +35,7 @@ def gaps_by_column(rows: Sequence[results.Row]) -> dict[tuple[str, int], dict[st
     """By method and number of processors, the gaps of each graph in percent, one a seed."""
     values: dict[tuple, dict[str, float]] = defaultdict(dict)
     for row in rows:
-        values[tuple(row[column] for column in KEY)][row["metric"]] = row["value"]
+        values[tuple(row[column] for column in _COLUMNS)][row["metric"]] = row["value"]
     gaps: dict[tuple[str, int], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for (_, graph, processors, method, _), found in values.items():
         gap = float(statistics.gap_percent(found["makespan"], found[BOUND]))

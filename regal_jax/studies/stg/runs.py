@@ -9,15 +9,16 @@ import regal_jax as rj
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.reporting import progress, results
 from regal_jax.search.list_scheduling.heuristics import HEURISTICS
+from regal_jax.studies import keys
 from regal_jax.studies.flags import check_names, option
+from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.settings import Output
 from regal_jax.studies.stg.instances import Instance, Known
 
-KEY = ("set", "graph", "processors", "method", "seed")
 BOUND = "bound"
 """The metric written last: a result without it was cut off while it was written, and is made
 again."""
-_EXTRA_COLUMNS = ("set", "processors")
+_EXTRA_COLUMNS = (KEY, "set", "processors", "policy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +38,16 @@ class Settings(Output):
 
 
 class Solver(NamedTuple):
-    """A column of results: (graph, processors, seed) -> schedule, and what it is run with."""
+    """A column of results: (graph, processors, seed) -> schedule, and what it is run with.
+
+    ``options`` are those of ``optimize`` but for processors and seed; None for a heuristic.
+    """
 
     label: str
     processors: Sequence[int]
     seeds: int
     run: Callable[[rj.ComputationGraph, int, int], rj.Schedule]
+    options: rj.Options | None = None
 
 
 def solvers(settings: Settings) -> list[Solver]:
@@ -52,11 +57,15 @@ def solvers(settings: Settings) -> list[Solver]:
         Solver(name, settings.processors, 1, _heuristic(name)) for name in settings.heuristics
     ]
     methods = [
-        Solver(
+        _method(
             f"{name} {settings.evaluations}",
-            settings.method_processors,
-            settings.seeds,
-            _method(name, settings),
+            settings,
+            rj.Options(
+                objective="makespan",
+                method=name,
+                evaluations=settings.evaluations,
+                policy=settings.policy,
+            ),
         )
         for name in settings.methods
     ]
@@ -67,35 +76,34 @@ def _heuristic(name: str):
     return lambda graph, processors, seed: HEURISTICS[name](graph, rj.Platform(processors))
 
 
-def _method(name: str, settings: Settings):
-    return lambda graph, processors, seed: rj.optimize(
-        graph,
-        objective="makespan",
-        num_devices=processors,
-        method=name,
-        evaluations=settings.evaluations,
-        seed=seed,
-        policy=settings.policy,
-    )
+def _method(label: str, settings: Settings, options: rj.Options) -> Solver:
+    def run(graph: rj.ComputationGraph, processors: int, seed: int) -> rj.Schedule:
+        return rj.optimize(graph, options, num_devices=processors, seed=seed)
+
+    return Solver(label, settings.method_processors, settings.seeds, run, options)
 
 
 def run_all(
     instances: Sequence[Instance], to_run: Sequence[Solver], path: Path
 ) -> list[results.Row]:
-    """Every solver on every problem; what the file holds already is not run again."""
-    rows = results.read_results(path, missing_ok=True)
-    done = results.done_keys(rows, [BOUND], KEY)
+    """Every solver on every problem; what the file holds already, of the same key, is not run
+    again."""
+    kept, rows = KeptRows(path, BOUND, _EXTRA_COLUMNS), []
     todo = list(_runs(instances, to_run))
     with progress.bar("schedules", len(todo)) as update:
         for count, (instance, solver, processors, seed) in enumerate(todo, 1):
-            key = _values(instance, solver, processors, seed)
-            if key not in done:
-                new = _measure(instance, solver, processors, seed)
-                results.append_results(path, new, _EXTRA_COLUMNS)
-                rows += new
+            key = keys.key(
+                instance=instance,
+                label=solver.label,
+                options=solver.options,
+                processors=processors,
+                seed=seed,
+            )
+            if key not in kept:
+                kept.add(key, _measure(instance, solver, processors, seed))
+            rows += kept[key]
             update(count, instance.graph.name)
-    asked = {_values(*run) for run in todo}
-    return [row for row in rows if tuple(row[column] for column in KEY) in asked]
+    return rows
 
 
 def _runs(
@@ -108,11 +116,6 @@ def _runs(
                     yield instance, solver, processors, seed
 
 
-def _values(instance: Instance, solver: Solver, processors: int, seed: int) -> tuple:
-    """The values of the columns ``KEY``."""
-    return instance.set_name, instance.graph.name, str(processors), solver.label, seed
-
-
 def _measure(instance: Instance, solver: Solver, processors: int, seed: int) -> list[results.Row]:
     """The rows of one schedule, which is checked and costed anew."""
     graph = instance.graph
@@ -121,7 +124,9 @@ def _measure(instance: Instance, solver: Solver, processors: int, seed: int) -> 
     known = instance.known[processors]
     makespan = rj.evaluate(graph, solver.run(graph, processors, seed)).makespan
     check(f"{solver.label} on {graph.name}, {processors} processors", makespan, known)
-    common = dict(zip(KEY, _values(instance, solver, processors, seed), strict=True))
+    policy = solver.options and solver.options.policy
+    common = {"set": instance.set_name, "graph": graph.name, "processors": processors}
+    common |= {"method": solver.label, "seed": seed, "policy": policy or ""}
     metrics = {"makespan": makespan, BOUND: known.bound}
     return [common | {"metric": name, "value": value} for name, value in metrics.items()]
 

@@ -56,7 +56,7 @@ def compare(
     for some, seeds in ((fixed, 1), (random, settings.seeds)):
         total = seeds * len(some) * sum(map(len, tests.values()))
         with progress.bar("searches", total) as update:
-            rows = searches.compare(
+            rows += searches.compare(
                 tests,
                 some,
                 seeds=seeds,

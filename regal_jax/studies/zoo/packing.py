@@ -10,7 +10,9 @@ from typing import Any
 
 from regal_jax import compilation_cache
 from regal_jax.datasets.zoo import load
+from regal_jax.errors import RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.studies import keys
 from regal_jax.studies.flags import option
 from regal_jax.studies.zoo import card, headroom
 from regal_jax.studies.zoo.card import Row
@@ -38,10 +40,18 @@ def describe(
 ) -> int:
     """Writes the card of graphs; how many there are in it.
 
-    What the card at ``path`` has measured already isn't measured again. ``on_graph`` is called
-    with each measured graph's name and (done, in all).
+    What the card at ``path`` has measured already, with the same searches, isn't measured again.
+    ``on_graph`` is called with each measured graph's name and (done, in all). Raises RegalError for
+    a card without a file of the key of its searches (``.key``).
     """
-    known = _measured_before(path)
+    searches = keys.key(
+        evaluations=settings.evaluations,
+        work=settings.work,
+        max_ops=settings.max_ops,
+        shipped=keys.policy_content(None),
+    )
+    known = _measured_before(path, searches)
+    path.with_suffix(".key").write_text(searches + "\n")
     rows = {
         _key(graph): headroom.structure(graph, split) | known.get(_key(graph), {})
         for graph, split in zip(graphs, load.splits(graphs), strict=True)
@@ -62,9 +72,17 @@ def _key(graph: ComputationGraph) -> str:
     return graph.fingerprint[:16]
 
 
-def _measured_before(path: Path) -> Mapping[str, Row]:
-    """What was measured, by fingerprint; nothing without a card."""
+def _measured_before(path: Path, searches: str) -> Mapping[str, Row]:
+    """What was measured by searches of this key, by fingerprint; nothing without a card."""
     if not path.exists():
+        return {}
+    key = path.with_suffix(".key")
+    if not key.exists():
+        raise RegalError(
+            f"{path}: has no {key.name} beside it, so what it was measured with isn't known;"
+            " move the card away"
+        )
+    if key.read_text().strip() != searches:
         return {}
     measured = [f"{measure}_{x}" for x in headroom.SETTINGS for measure in card.MEASURES]
     return {

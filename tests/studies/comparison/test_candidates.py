@@ -81,15 +81,15 @@ def take_in_place_of(name, sampler, monkeypatch):
     monkeypatch.setitem(registry.entries("sampler"), name, entry)
 
 
+def count_samples(graph, sampled, seed):
+    return {"samples": len(sampled.sequence) + 100 * seed}
+
+
 def test_another_measure_has_every_seed_of_rules_too(tmp_path):
     path, searches = tmp_path / "results.csv", [Search("rule", "critical_path"), LISTS]
-
-    def measure(graph, sampled, seed):
-        return {"samples": len(sampled.sequence) + 100 * seed}
-
     graphs, trial = {"random": [GRAPH]}, Trial(2, 4)
     rows = comparison_candidates.compare(
-        graphs, searches, trial, seeds=2, path=path, measure=measure
+        graphs, searches, trial, seeds=2, path=path, measure=count_samples
     )
     found = {(r["method"], r["seed"]): r["value"] for r in rows if r["metric"] != "seconds"}
     assert found == {("rule", 0): 1, ("rule", 1): 101, ("lists", 0): 30, ("lists", 1): 130}
@@ -115,11 +115,55 @@ def test_searches_have_their_policy_seed_and_temperature(monkeypatch, tmp_path):
         return samplers.sample_lists(problem, budget._replace(options=Options()))
 
     take_in_place_of("gflownet", sampler, monkeypatch)
-    trial = Trial(2, 4, {}, {("gflownet", 0): "a", ("gflownet", 1): None})
+    (tmp_path / "a").write_text("a policy")
+    trial = Trial(2, 4, {}, {("gflownet", 0): tmp_path / "a", ("gflownet", 1): None})
     search = Search("flow", "gflownet", samples=6, temperature=0.3)
     path = tmp_path / "results.csv"
     comparison_candidates.compare({"s": [GRAPH]}, [search], trial, seeds=2, path=path)
-    assert seen == [(0, "a", 0.3, 6), (0, "a", 0.3, 6), (1, None, 0.3, 6)]
+    given = (0, tmp_path / "a", 0.3, 6)
+    assert seen == [given, given, (1, None, 0.3, 6)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"trial": Trial(3, 4, {"slow": SLOW})},
+        {"trial": Trial(2, 5, {"slow": SLOW})},
+        {"trial": Trial(2, 4, {"slow": TargetModel(name="slow", latency_share=3.0)})},
+        {"search": LISTS._replace(samples=31)},
+        {"search": LISTS._replace(temperature=0.2)},
+        {"measure": count_samples},
+    ],
+)
+def test_whatever_changes_a_search_samples_again(tmp_path, change):
+    path = tmp_path / "results.csv"
+
+    def timeless(path, *, search=LISTS, trial=Trial(2, 4, {"slow": SLOW}), measure=None):  # noqa: B008
+        rows = comparison_candidates.compare(
+            {"s": [GRAPH]}, [search], trial, seeds=1, path=path, measure=measure
+        )
+        return [row for row in rows if row["metric"] != "seconds"]
+
+    before, fresh = timeless(path), timeless(tmp_path / "fresh.csv", **change)
+    assert timeless(path, **change) == fresh
+    assert timeless(path) == before
+    assert len(results.read_results(path)) == len(before) + len(fresh) + 2
+
+
+def test_a_policy_file_counts_by_what_it_holds(tmp_path, monkeypatch):
+    file, asked = tmp_path / "p", []
+
+    def sampler(problem, budget):
+        asked.append(budget.options.policy.read_text())
+        return samplers.sample_lists(problem, budget._replace(options=Options()))
+
+    take_in_place_of("gflownet", sampler, monkeypatch)
+    trial, search = Trial(2, 4, {}, {("gflownet", 0): file}), Search("flow", "gflownet", 6)
+    path = tmp_path / "results.csv"
+    for text in ("one", "two", "two"):
+        file.write_text(text)
+        comparison_candidates.compare({"s": [GRAPH]}, [search], trial, seeds=1, path=path)
+    assert asked == ["one", "one", "two", "two"]  # the first of each is the warm-up
 
 
 def test_a_scatter_has_every_different_sample_on_proxy_and_targets():

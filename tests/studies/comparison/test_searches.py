@@ -1,12 +1,17 @@
 """Comparing methods: it resumes, and its numbers are those by hand."""
 
+import jax
 import numpy as np
 import pytest
 
+from regal_jax import api
+from regal_jax.errors import RegalError
+from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import results
 from regal_jax.studies.comparison import searches as comparison_searches
-from regal_jax.studies.comparison.searches import Run
-from tests.policies.cases import random_graph
+from regal_jax.studies.comparison.searches import PlatformRule, Run
+from regal_jax.training.checkpoints import save_policy
+from tests.policies.cases import chain, inputs_of, random_graph, random_params
 
 RUNS = [Run("random 30", "random_search", 30, limits=(10, 30)), Run("lpmf", "lpmf", 0)]
 SETTINGS = {"small": [random_graph(0), random_graph(1)], "one": [random_graph(2)]}
@@ -22,9 +27,9 @@ def searches(monkeypatch):
     done = []
     optimize = comparison_searches.api.optimize
 
-    def counting(graph, **options):
-        done.append((graph.name, options["method"], options["seed"]))
-        return optimize(graph, **options)
+    def counting(graph, options):
+        done.append((graph.name, options.method, options.seed))
+        return optimize(graph, options)
 
     monkeypatch.setattr(comparison_searches.api, "optimize", counting)
     return done
@@ -40,12 +45,96 @@ def test_rows_are_complete_and_a_second_call_runs_nothing(tmp_path, searches):
     for row in rows:
         if row["metric"] == "cost@30":
             assert row["value"] >= 0
-    keys = [(*map(str, list(row.values())[:-1]), row["metric"]) for row in rows]
+    columns = ("setting", "graph", "method", "seed", "metric")
+    keys = [tuple(row[column] for column in columns) for row in rows]
     assert len(set(keys)) == len(keys)
     again = compare(path)
     assert len(searches) == 12
     as_text = lambda rows: [{k: str(v) for k, v in row.items()} for row in rows]  # noqa: E731
     assert sorted(map(str, as_text(again))) == sorted(map(str, as_text(results.read_results(path))))
+
+
+def cost(rows):
+    return [row["value"] for row in rows if row["metric"] == "cost"]
+
+
+def test_each_latency_has_its_own_rows_as_in_a_fresh_file(tmp_path):
+    def run(file, latency):
+        graphs, etf = {"s": [random_graph(3, 20)]}, [Run("etf", "etf", None)]
+        rule = PlatformRule(2, latency=latency)
+        path, objective = tmp_path / file, "makespan"
+        return cost(
+            comparison_searches.compare(
+                graphs, etf, seeds=1, path=path, platform=rule, objective=objective
+            )
+        )
+
+    without, fresh = run("r.csv", 0.0), run("fresh.csv", 500.0)
+    assert run("r.csv", 500.0) == fresh != without
+    assert run("r.csv", 0.0) == without
+    rows = results.read_results(tmp_path / "r.csv")
+    assert [row["latency"] for row in rows if row["metric"] == "cost"] == ["0.0", "500.0"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"platform": PlatformRule(memory_share=0.5)},
+        {"platform": PlatformRule(3)},
+        {"objective": "makespan"},
+        {"time_limit": 60.0},
+    ],
+)
+def test_whatever_changes_a_result_runs_it_again(tmp_path, searches, change):
+    path = tmp_path / "r.csv"
+    compare(path)
+    searches.clear()
+    rows = compare(path, **change)
+    assert len(searches) == len(cost(rows)) == 12
+    compare(path, **change)
+    compare(path)
+    assert len(searches) == 12
+
+
+def test_another_budget_under_the_same_label_runs_again(tmp_path, searches):
+    for evaluations in (30, 60, 30):
+        run = Run("random", "random_search", evaluations)
+        rows = comparison_searches.compare(SETTINGS, [run], seeds=1, path=tmp_path / "r.csv")
+        assert {row["budget"] for row in rows} == {str(evaluations)}
+    assert len(searches) == 2 * 3
+
+
+def test_a_policy_file_counts_by_what_it_holds(tmp_path, searches):
+    file, path = tmp_path / "p.policy", tmp_path / "r.csv"
+    config = RegalConfig(size=4, rounds=1, feature_evaluations=100)
+    run, graph = Run("regal", "regal", 200), random_graph(0)
+
+    def compare_policy(seed):
+        key, scale = jax.random.key(0), 0.5 + seed
+        params = random_params(config.policy.init, key, inputs_of(graph), scale=scale)
+        save_policy(file, params, config, about={})
+        policies = {"regal": str(file)}
+        comparison_searches.compare({"s": [graph]}, [run], seeds=1, path=path, policies=policies)
+        return len(searches)
+
+    assert [compare_policy(seed) for seed in (0, 1, 1)] == [1, 2, 2]
+
+
+def test_evaluations_are_those_spent_where_a_search_ends_at_its_bound(tmp_path):
+    graph = chain(3)
+    run = Run("auto", "auto", 5000)
+    rows = comparison_searches.compare({"s": [graph]}, [run], seeds=1, path=tmp_path / "r.csv")
+    value = {row["metric"]: row["value"] for row in rows}
+    assert value["cost"] == value["lower_bound"]
+    assert {int(row["evaluations"]) for row in rows} == {api.optimize(graph).evaluations}
+    assert int(rows[0]["evaluations"]) < 5000
+    assert rows[0]["budget"] == "5000"
+
+
+def test_a_file_without_keys_is_refused(tmp_path):
+    results.write_results(tmp_path / "r.csv", [], ["setting", "ops", "evaluations"])
+    with pytest.raises(RegalError, match=r"r\.csv: has no column 'key'"):
+        compare(tmp_path / "r.csv")
 
 
 def test_a_limit_before_the_first_report_has_no_row(tmp_path):

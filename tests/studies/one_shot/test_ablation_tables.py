@@ -49,7 +49,7 @@ def test_table_3_has_the_paper_s_numbers_beside_ours():
 
 
 def test_table_3_of_the_paper_has_every_subset_but_two():
-    names = {frozenset(name.split("+")) for name in ablation_tables.PAPER_TABLE_3}
+    names = {frozenset(name.split("+")) for name in ablation_tables.PAPER_TABLE_3["valid"]}
     assert len(names) == 6
     assert set.union(*map(set, names)) == set(ablation_tables.ACTIONS)
 

@@ -102,3 +102,18 @@ def test_usage_is_measured_once(tmp_path, monkeypatch):
     monkeypatch.setattr(regal_actions, "chosen_actions", None)
     assert regal_actions.measure_usage(graphs, params, REGAL, **options) == rows
     assert results.read_results(path) == rows
+
+
+def test_usage_is_measured_again_for_another_policy_of_the_same_name(tmp_path):
+    graph, path = random_graph(0, 7), tmp_path / "actions.csv"
+    one = params_for(graph)
+    two = jax.tree.map(lambda leaf: -leaf, one)
+    values = {}
+    for name, params in (("one", one), ("two", two), ("one", one)):
+        options = {"objective": "peak_memory", "path": path}
+        rows = regal_actions.measure_usage([graph], params, REGAL, **options)
+        fresh = options | {"path": tmp_path / f"{name}.csv"}
+        assert regal_actions.measure_usage([graph], params, REGAL, **fresh) == rows
+        values[name] = [row["value"] for row in rows]
+    assert values["one"] != values["two"]
+    assert len(results.read_results(path)) == len(values["one"]) * 2

@@ -13,11 +13,11 @@ def test_attempts_are_run_once_and_what_cannot_run_is_left_out(tmp_path, monkeyp
     asked = []
     known = pipelines.attempt
 
-    def attempt(stages, microbatches, capacity, method, **options):
-        asked.append(method)
-        if method == "cp_sat":
+    def attempt(graph, options):
+        asked.append(options.method)
+        if options.method == "cp_sat":
             raise OptionError("no solver")
-        return known(stages, microbatches, capacity, method, **options)
+        return known(graph, options)
 
     monkeypatch.setattr(pipelines, "attempt", attempt)
     for _ in range(2):

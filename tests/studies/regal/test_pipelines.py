@@ -43,6 +43,7 @@ def test_an_answer_names_who_reached_a_schedule():
 def test_auto_rediscovers_zero_bubble_within_the_same_memory(cap):
     known = pipelines.published(2, 4)
     capacity = known[cap].peak_memory
-    found = pipelines.attempt(2, 4, capacity, "auto", evaluations=5000, seed=0)
+    options = pipelines.options(2, capacity, "auto", evaluations=5000, seed=0)
+    found = pipelines.attempt(pipelines.training_step(2, 4), options)
     peak = max(found.peak_memory)
     assert "zb-h1" in pipelines.verdict(found.makespan, peak, known, capacity)

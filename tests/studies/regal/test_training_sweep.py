@@ -61,7 +61,7 @@ def fake_training(monkeypatch):
     monkeypatch.setattr(training_sweep, "train_regal", train)
 
 
-def test_runs_are_trained_once_each(tmp_path, fake_training):
+def test_runs_are_trained_once_each(tmp_path, fake_training, monkeypatch):
     runs = sweep([0, 2], [1e-3], 1)
     found = train_all(tmp_path, runs[:1])
     found = train_all(tmp_path, runs) | {"first": found[runs[0].name]}
@@ -72,7 +72,8 @@ def test_runs_are_trained_once_each(tmp_path, fake_training):
         assert found[run.name] == about["validation_improvement"]
     rows = results.read_results(tmp_path / "training.csv")
     assert [row["method"] for row in rows] == [run.name for run in runs]
-    assert train_all(tmp_path, runs, corpus=pytest.fail) == found
+    monkeypatch.setattr(training_sweep, "train_regal", pytest.fail)
+    assert train_all(tmp_path, runs) == found
 
 
 def test_more_steps_are_trained_on(tmp_path, monkeypatch):
@@ -88,6 +89,36 @@ def test_more_steps_are_trained_on(tmp_path, monkeypatch):
     for config in (CONFIG, dataclasses.replace(CONFIG, steps=9), CONFIG):
         train_all(tmp_path, sweep([2], [1e-4], 1, config))
     assert [config.steps for config in asked] == [1, 9]
+
+
+@pytest.mark.parametrize("change", ["graphs", "objective", "model", "learning rate"])
+def test_whatever_changes_a_training_trains_again(tmp_path, monkeypatch, change):
+    asked = []
+    monkeypatch.setattr(training_sweep, "train_regal", lambda *args, **kw: asked.append(kw))
+    monkeypatch.setattr(
+        training_sweep.checkpoints,
+        "load_policy",
+        lambda *_: ({}, REGAL, {training_sweep.METRIC: len(asked)}),
+    )
+
+    def train(objective="peak_memory", graph=0, regal=REGAL, config=CONFIG):
+        found = training_sweep.train_all(
+            [training_sweep.TrainingRun("run", regal, config)],
+            lambda: Corpus("", [random_graph(graph, 9)], [random_graph(1, 9)]),
+            objective=objective,
+            directory=tmp_path,
+            validate_every=1,
+        )
+        return found["run"]
+
+    changed = {
+        "graphs": {"graph": 2},
+        "objective": {"objective": "makespan"},
+        "model": {"regal": dataclasses.replace(REGAL, rounds=1)},
+        "learning rate": {"config": dataclasses.replace(CONFIG, learning_rate=0.5)},
+    }[change]
+    assert [train(), train(**changed), train(), train(**changed)] == [1, 2, 1, 2]
+    assert len(asked) == 2
 
 
 def test_the_corpus_is_within_its_sizes():

@@ -117,7 +117,7 @@ def plot_evaluation_limits(
     """Draws average improvement against the evaluation limit (regal_transfer_learning, figure 5).
 
     ``rows`` have the columns method, evaluations, mean, low, high: percent over the reference, with
-    the 95 % interval, drawn as a band.
+    the 95 % interval, drawn as a band where there is one.
     """
     figures.check_suffix(path)
     methods: dict[str, list[tuple[float, ...]]] = {}

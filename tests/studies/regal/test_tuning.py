@@ -90,9 +90,9 @@ def test_the_file_is_what_the_method_reads(tmp_path, costs, monkeypatch):
     document = tuning.document(gains, 6, TASK, (1, 3))
     (folder / "tuned_brkga_peak_memory.json").write_text(json.dumps(document))
     monkeypatch.setattr(evolution, "__file__", str(tmp_path / "package" / "methods" / "x.py"))
-    config, distribution = evolution.tuned_parameters("peak_memory")
+    config, alpha, beta = evolution.tuned_parameters("peak_memory")
     assert config == SETTINGS[0].config
-    assert (distribution.alpha, distribution.beta) == (1.0, 1.0)
+    assert (alpha, beta) == (1.0, 1.0)
     assert document["graphs"] == 3
     with pytest.raises(OptionError, match="no tuned parameters"):
         evolution.tuned_parameters("makespan")
@@ -100,12 +100,14 @@ def test_the_file_is_what_the_method_reads(tmp_path, costs, monkeypatch):
 
 def test_the_shipped_files_are_points_of_the_grid():
     for objective in ("peak_memory", "makespan"):
-        config, distribution = evolution.tuned_parameters(objective)
-        assert Setting(config, distribution.alpha, distribution.beta) in tuning_grid.grid()
+        config, alpha, beta = evolution.tuned_parameters(objective)
+        assert Setting(config, alpha, beta) in tuning_grid.grid()
 
 
 def test_reports_end_with_the_default():
-    gains = {setting: MeanInterval(-i, -i, -i) for i, setting in enumerate(SETTINGS[1:])}
-    lines = tuning.report(gains | {DEFAULT: MeanInterval(-9.0, -9.0, -9.0)}, most=2).splitlines()
+    gains = {setting: MeanInterval(-i, -i, -i, 64) for i, setting in enumerate(SETTINGS[1:])}
+    lines = tuning.report(
+        gains | {DEFAULT: MeanInterval(-9.0, -9.0, -9.0, 64)}, most=2
+    ).splitlines()
     assert len(lines) == 2 + 3
     assert lines[-1].split()[:6] == ["100", "10", "80", "1", "0.7", "-9.00"]

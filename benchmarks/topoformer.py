@@ -15,14 +15,11 @@ from absl import app, flags
 from regal_jax.datasets.layered import layered_graph
 from regal_jax.methods import ordering
 from regal_jax.options import Budget
-from regal_jax.policies.topological_order.policy import (
-    OrderingConfig,
-    ordering_inputs,
-    ordering_policy,
-)
+from regal_jax.policies.topological_order.policy import OrderingConfig, ordering_policy
 from regal_jax.reporting import tables
 from regal_jax.search.orders import dynamic_programming
 from regal_jax.studies import flags as config_flags
+from regal_jax.training.ordering_inputs import ordering_inputs
 
 _NODES = flags.DEFINE_list("nodes", ["500", "1000", "2000", "5000"], "Sizes.")
 _WIDTH = flags.DEFINE_integer("dp_width", 1000, "K of approximate DP; 0 leaves it out.")

@@ -240,7 +240,7 @@ class _Parser(argparse.ArgumentParser):
         raise OptionError(f"{message} (see {self.prog} --help)")
 
 
-_GRAPH = "a .json, .jsonl, .onnx, .pbtxt or .hlo / .txt (XLA) file"
+_GRAPH = "a .json, .jsonl, .onnx, .pbtxt, .pb or .hlo / .txt (XLA) file"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -15,7 +15,6 @@ import numpy as np
 
 from regal_jax.datasets.task_graphs import name_and_text, task_graph
 from regal_jax.errors import GraphError, OptionError, RegalError
-from regal_jax.graphs import files
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 NUM_TRAINING = 100
@@ -151,21 +150,6 @@ def classic_job_shops(family: str | None = None) -> list[ComputationGraph]:
             )
             for name in names
         ]
-
-
-def write_job_shop(graph: ComputationGraph, path: str | os.PathLike) -> None:
-    """Writes the standard text format: jobs and machines, then each job's (machine, duration).
-
-    Raises:
-      GraphError: when the graph is no job shop.
-    """
-    durations, machines = job_shop_arrays(graph)
-    lines = [f"{machines.shape[0]} {machines.shape[1]}"]
-    for machine_row, row in zip(machines.tolist(), durations.tolist(), strict=True):
-        pairs = zip(machine_row, map(_short, row), strict=True)
-        lines.append(" ".join(f"{machine} {duration}" for machine, duration in pairs))
-    data = "".join(line + "\n" for line in lines).encode()
-    files.write_atomically(path, lambda file: file.write(data))
 
 
 def read_job_shop(path_or_text: str | os.PathLike) -> ComputationGraph:
@@ -312,7 +296,3 @@ def _chains(num_jobs: int, num_machines: int) -> np.ndarray:
     """int[E, 2], in lexicographic order: each op of a job before the next."""
     op = np.arange(num_jobs * num_machines).reshape(num_jobs, num_machines)
     return np.stack([op[:, :-1].ravel(), op[:, 1:].ravel()], axis=1)
-
-
-def _short(number: float) -> str:
-    return str(int(number)) if number.is_integer() else repr(number)

@@ -1,4 +1,4 @@
-"""Project scheduling as machine problems: PSPLIB, the Standard Task Graph set, random projects.
+"""Project scheduling as machine problems: PSPLIB, random projects.
 
 An activity is an op and a renewable resource a machine type. Since an op is of one machine type,
 only activities that use at most one resource can be said; PSPLIB has 120 such instances each of
@@ -46,50 +46,6 @@ def load_psplib(folder: str | os.PathLike, set_name: str) -> list[tuple[Computat
     """
     found = read_records(Path(folder) / f"{set_name}.jsonl.gz", _psplib_instance)
     return [instance for instance in found if instance is not None]
-
-
-def load_stg(
-    folder: str | os.PathLike, set_name: str, processors: int
-) -> list[tuple[ComputationGraph, Bounds]]:
-    """The problems of a file of the Standard Task Graph set on some processors.
-
-    ``{set_name}.jsonl.gz`` (stg50, stg100, stg300) has a graph a line: see ``stg_graph``; and by
-    number of processors ``published``, the [lower, upper] of STG's page, and ``verified_optimum``,
-    the length of a schedule proven optimal, or null.
-
-    Raises:
-      OptionError: for less than one processor.
-      RegalError: naming file and line, also when nothing is known for so many processors.
-    """
-
-    def instance(record: dict[str, Any]) -> tuple[ComputationGraph, Bounds]:
-        key = str(processors)
-        optimum = record["verified_optimum"][key]
-        bounds = record["published"][key] if optimum is None else (optimum, optimum)
-        return stg_graph(record, processors), Bounds(*map(float, bounds))
-
-    return read_records(Path(folder) / f"{set_name}.jsonl.gz", instance)
-
-
-def stg_graph(record: dict[str, Any], processors: int) -> ComputationGraph:
-    """A task graph on identical processors, P|prec|Cmax: one machine type, and demands of 1.
-
-    Tobita and Kasahara 2002, "A standard task graph set for fair evaluation of multiprocessor
-    scheduling algorithms". A record has ``name``, ``durations`` and ``edges``, pairs of tasks.
-
-    Raises:
-      OptionError: for less than one processor.
-    """
-    if processors < 1:
-        raise OptionError(f"processors is {processors}, less than 1")
-    return task_graph(
-        record["edges"],
-        record["durations"],
-        capacity=[processors],
-        name=record["name"],
-        family="stg",
-        source="Standard Task Graph set",
-    )
 
 
 def read_project(path_or_text: str | os.PathLike) -> ComputationGraph:

@@ -133,13 +133,6 @@ def graph_arrays(graph: ComputationGraph, shape: GraphShape | None = None) -> Gr
     )
 
 
-def batch_arrays(graphs: Sequence[ComputationGraph]) -> GraphArrays:
-    """Graphs padded to one shape and stacked along a new leading axis."""
-    shape = padded_shape(graphs)
-    arrays = [graph_arrays(graph, shape) for graph in graphs]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
-
-
 def _pad(values: np.ndarray, length: int, fill: float) -> jax.Array:
     padded = np.full(length, fill, values.dtype)
     padded[: len(values)] = values

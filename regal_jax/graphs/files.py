@@ -127,14 +127,20 @@ def graph_to_json(graph: ComputationGraph) -> dict[str, Any]:
 def read_text(path: Path) -> str:
     """The text of a plain or gzip file; RegalError for a missing, truncated or binary one."""
     try:
+        return read_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise RegalError(f"{path}: not UTF-8 text ({error.reason})") from None
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a plain or gzip file; RegalError for a missing or truncated one."""
+    try:
         data = path.read_bytes()
         if path.name.endswith(".gz") and not data:
             raise EOFError("empty file")
-        return (gzip.decompress(data) if path.name.endswith(".gz") else data).decode()
+        return gzip.decompress(data) if path.name.endswith(".gz") else data
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise RegalError(f"{path}: truncated or damaged gzip file ({error})") from None
-    except UnicodeDecodeError as error:
-        raise RegalError(f"{path}: not UTF-8 text ({error.reason})") from None
     except OSError as error:
         raise RegalError(f"{path}: {(error.strerror or str(error)).lower()}") from None
 

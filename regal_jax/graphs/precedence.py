@@ -69,13 +69,6 @@ def closure(graph: ComputationGraph) -> np.ndarray:
     return _closure(_pairs_in_topological_order(graph), graph.num_ops)
 
 
-def reaches(closure: np.ndarray, before: np.ndarray | int, after: np.ndarray | int) -> np.ndarray:
-    """bool[...]: whether op ``after`` is a strict descendant of op ``before``, elementwise."""
-    before, after = np.asarray(before), np.asarray(after)
-    bit = (after % WORD_BITS).astype(np.uint64)
-    return (closure[before, after // WORD_BITS] >> bit & np.uint64(1)).astype(bool)
-
-
 def unpack(closure: np.ndarray) -> np.ndarray:
     """bool[O, O]: a closure as a dense matrix, ``[u, v]`` is whether ``v`` descends from ``u``."""
     num_ops, words = closure.shape

@@ -20,6 +20,7 @@ from regal_jax.search.base import best_of_chromosomes
 from regal_jax.search.evolution.brkga import BRKGAConfig
 from regal_jax.search.rcpsp import rules
 from regal_jax.training import checkpoints
+from regal_jax.training.one_shot_inputs import padded_inputs
 
 SAMPLES = 256
 """Rankings sampled, S(256) of the paper."""
@@ -76,7 +77,7 @@ def run_one_shot(problem: MachineProblem, budget: Budget) -> Result:
 
 def op_scores(params, config: OneShotConfig, graph: ComputationGraph) -> Scores:
     """What a policy says of a graph's ops; graphs are padded so that few shapes are compiled."""
-    found = _scores(params, policy.padded_inputs(graph, config), config)
+    found = _scores(params, padded_inputs(graph, config), config)
     return jax.tree.map(lambda leaf: np.asarray(leaf)[: graph.num_ops], found)
 
 

@@ -22,11 +22,11 @@ from regal_jax.options import Budget, Options, Result
 from regal_jax.policies.topological_order.policy import (
     OrderingConfig,
     OrderingInputs,
-    ordering_inputs,
 )
 from regal_jax.search.orders import beam as orders_beam
 from regal_jax.search.orders import dynamic_programming, rules, sampling
 from regal_jax.training import checkpoints
+from regal_jax.training.ordering_inputs import ordering_inputs
 
 SAMPLES = 16
 """Orders sampled, and beam width, in the paper's experiments (section 5)."""

@@ -22,6 +22,7 @@ from regal_jax.search.evolution import brkga
 from regal_jax.search.evolution.brkga import BRKGAConfig, BRKGAParams, Mutants
 from regal_jax.training import checkpoints
 from regal_jax.training.regal_examples import feature_search
+from regal_jax.training.regal_search import evaluations_before
 
 _method = functools.partial(registry.method, reads_policy=True, learned=True)
 
@@ -116,7 +117,7 @@ class _Guided(NamedTuple):
 
 def _guided(problem: PlacementProblem, budget: Budget, system: str, *, least: int) -> _Guided:
     params, config = load_policy(problem, budget.options.policy, system)
-    first = config.evaluations_before
+    first = evaluations_before(config)
     if budget.evaluations < first + least:
         raise OptionError(
             f"{system} needs at least {first + least} evaluations ({first} for its features and a"
@@ -135,7 +136,7 @@ def _features(problem: PlacementProblem, key, config: RegalConfig) -> tuple[Any,
     inputs, best, _, history, population = feature_search(
         key, problem, config, problem.operand, pinned_op(problem.graph)
     )
-    first = config.evaluations_before
+    first = evaluations_before(config)
     uniform = brkga.history_evaluations(config.feature_evaluations)
     points = list(zip(uniform, np.asarray(history, float).tolist(), strict=True))
     if first > points[-1][0]:

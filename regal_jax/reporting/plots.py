@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from regal_jax.environments.platform import Platform
-from regal_jax.environments.schedule import Objective, Schedule
+from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting import figures
@@ -21,12 +21,11 @@ from regal_jax.reporting.gantt import plot_machines
 from regal_jax.reporting.memory_plot import plot_memory
 from regal_jax.reporting.op_colors import by_kind
 from regal_jax.reporting.step_times import StepTimes, describe_steps, step_times
-from regal_jax.reporting.tables import BYTE_UNITS, TIME_UNITS, human_time_us, unit_of
+from regal_jax.reporting.tables import TIME_UNITS, human_time_us, unit_of
 
 __all__ = [
     "plot_evaluation_limits",
     "plot_gantt",
-    "plot_history",
     "plot_improvement_histogram",
     "plot_memory",
 ]
@@ -68,39 +67,6 @@ def plot_gantt(
     figures.add_legend(axes, list(handles.values()), list(handles), **anchor)
     name = graph.name or "graph"
     figures.set_title(figure, title if title is not None else f"{name}: {human_time_us(end)}")
-    figures.save_figure(figure, path)
-
-
-def plot_history(
-    curves: Mapping[str, Sequence[tuple[int, float]]],
-    path: str | os.PathLike,
-    *,
-    objective: Objective | None = None,
-    title: str = "Best cost so far",
-) -> None:
-    """Draws the best cost found so far against evaluations, one line a label.
-
-    ``curves``: label -> (evaluations, cost) pairs, as in ``Schedule.history``. ``objective`` says
-    the unit of the cost: bytes, us, or unknown.
-    """
-    figures.check_suffix(path)
-    drawn = {label: np.array(points, float) for label, points in curves.items() if len(points)}
-    if not drawn:
-        raise OptionError("a history plot needs at least one point")
-    label, factor = _cost_unit(max(float(p[:, 1].max()) for p in drawn.values()), objective)
-    end = max(float(points[-1, 0]) for points in drawn.values())
-    figure = figures.new_figure(7.0, 4.0)
-    axes = figure.subplots()
-    figures.style_axes(axes)
-    handles = []
-    for points, color in zip(drawn.values(), _colors(), strict=False):
-        x, y = np.append(points[:, 0], end), np.append(points[:, 1], points[-1, 1]) / factor
-        handles += axes.step(x, y, where="post", color=color, linewidth=1.8)
-    axes.set_xlabel("evaluations")
-    axes.set_ylabel(label)
-    axes.ticklabel_format(useOffset=False)
-    figures.add_legend(axes, handles, list(drawn), loc="upper right")
-    figures.set_title(figure, title)
     figures.save_figure(figure, path)
 
 
@@ -151,7 +117,7 @@ def plot_evaluation_limits(
     """Draws average improvement against the evaluation limit (regal_transfer_learning, figure 5).
 
     ``rows`` have the columns method, evaluations, mean, low, high: percent over the reference, with
-    the 95 % interval, drawn as a band.
+    the 95 % interval, drawn as a band where there is one.
     """
     figures.check_suffix(path)
     methods: dict[str, list[tuple[float, ...]]] = {}
@@ -202,14 +168,6 @@ def _draw_transfers(axes: Any, graph, schedule: Schedule, times: StepTimes) -> d
     start, finish = times.start[mine], times.finish[mine]
     boxes = figures.draw_boxes(axes, start, finish, rows, figures.INK, outline=0.0)
     return {"transfer": boxes}
-
-
-def _cost_unit(largest: float, objective: Objective | None) -> tuple[str, float]:
-    """(axis label, factor) for costs of an objective."""
-    if objective is None:
-        return "cost", 1.0
-    unit, factor = unit_of(largest, BYTE_UNITS if objective == "peak_memory" else TIME_UNITS)
-    return f"{objective.replace('_', ' ')} [{unit}]", factor
 
 
 def _round_up(value: float) -> float:

@@ -1,20 +1,40 @@
 """What a comparison of methods reports: improvements, gaps, wins, and means with intervals."""
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+import scipy.stats
 from numpy.typing import ArrayLike
 
 from regal_jax.errors import OptionError
 
+LEAST_GRAPHS = 10
+"""Graphs from which an interval is given: of fewer, a bootstrap's is much too narrow."""
+_BATCH = 2**22
+"""Numbers that are resampled at a time."""
+
 
 class MeanInterval(NamedTuple):
-    """A mean over graphs, and its percentile bootstrap interval, in the unit of the values."""
+    """A mean over graphs and its bootstrap interval, in the unit of the values.
+
+    Attributes:
+      mean: over graphs.
+      low, high: the interval; NaN for less than LEAST_GRAPHS graphs or infinite values.
+      graphs: how many.
+    """
 
     mean: float
     low: float
     high: float
+    graphs: int
+
+    def text(self, number: str = ".2f") -> str:
+        """ "1.50 [1.20, 1.90]"; without an interval, "1.50 (n = 4)"."""
+        if math.isnan(self.low):
+            return f"{self.mean:{number}} (n = {self.graphs})"
+        return f"{self.mean:{number}} [{self.low:{number}}, {self.high:{number}}]"
 
 
 def improvement_percent(cost: ArrayLike, reference: ArrayLike) -> np.ndarray:
@@ -42,7 +62,7 @@ def mean_interval(
     resamples: int = 2000,
     seed: int = 0,
 ) -> MeanInterval:
-    """The mean over graphs, with a percentile bootstrap interval over graphs.
+    """The mean over graphs, with a bootstrap interval over graphs, BCa (Efron 1987).
 
     Args:
       values_by_graph: per graph one value a seed; these are averaged first, so that every graph
@@ -59,10 +79,9 @@ def mean_interval(
     if not 0 < confidence < 1:
         raise OptionError(f"confidence must be between 0 and 1, got {confidence}")
     per_graph = np.array([np.asarray(values, float).mean() for values in values_by_graph.values()])
-    means = _bootstrap_means(per_graph, resamples, np.random.default_rng(seed))
-    tail = 50.0 * (1.0 - confidence)
-    low, high = np.percentile(means, [tail, 100.0 - tail])
-    return MeanInterval(float(per_graph.mean()), float(low), float(high))
+    rng = np.random.default_rng(seed)
+    low, high = _bootstrap(per_graph, confidence, resamples, rng)
+    return MeanInterval(float(per_graph.mean()), low, high, len(per_graph))
 
 
 def win_or_tie_share(costs: ArrayLike, references: ArrayLike) -> float:
@@ -83,7 +102,15 @@ def geometric_mean(values: ArrayLike) -> float:
     return float(np.exp(np.mean(np.log(values))))
 
 
-def _bootstrap_means(values: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """float64[resamples]: means of samples with replacement, one at a time to bound memory."""
-    count = len(values)
-    return np.array([values[rng.integers(count, size=count)].mean() for _ in range(resamples)])
+def _bootstrap(
+    values: np.ndarray, confidence: float, resamples: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    if len(values) < LEAST_GRAPHS or not np.all(np.isfinite(values)):
+        return math.nan, math.nan
+    if np.all(values == values[0]):
+        return float(values[0]), float(values[0])
+    batch = max(1, _BATCH // len(values))
+    low, high = scipy.stats.bootstrap(
+        (values,), np.mean, n_resamples=resamples, batch=batch, confidence_level=confidence, rng=rng
+    ).confidence_interval
+    return float(low), float(high)

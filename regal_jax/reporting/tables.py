@@ -1,12 +1,10 @@
-"""Tables of rows (dicts) as text, Markdown or rich, and numbers in units a person reads."""
+"""Tables of rows (dicts) as text or rich, and numbers in units a person reads."""
 
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regal_jax.environments.placement import checker
 from regal_jax.environments.schedule import Schedule
-from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting import statistics
 
 Row = Mapping[str, Any]
@@ -50,17 +48,6 @@ def text_table(rows: Sequence[Row], columns: Sequence[str] | None = None) -> str
     return "\n".join("  ".join(_padded(line, widths, right)).rstrip() for line in lines)
 
 
-def markdown_table(rows: Sequence[Row], columns: Sequence[str] | None = None) -> str:
-    """Rows as a Markdown table, aligned in the source, too; pipes are escaped."""
-    columns, cells = _cells(rows, columns)
-    cells = [[cell.replace("|", "\\|") for cell in line] for line in cells]
-    right = _alignment(rows, columns)
-    widths = [max(3, width) for width in _widths(columns, cells)]
-    rule = ["-" * (w - 1) + (":" if r else "-") for w, r in zip(widths, right, strict=True)]
-    lines = [_padded(line, widths, right) for line in (columns, rule, *cells)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def print_table(
     rows: Sequence[Row], columns: Sequence[str] | None = None, *, title: str = "", file=None
 ) -> None:
@@ -71,33 +58,6 @@ def print_table(
     else:
         heading = f"{title}\n" if title else ""
         print(heading + text_table(rows, columns), file=file)
-
-
-def schedule_summary(
-    graph: ComputationGraph,
-    schedule: Schedule,
-    baseline: Schedule | None = None,
-    lower_bound: float | None = None,
-) -> list[dict[str, str]]:
-    """What a schedule needs, and saves against a baseline, as rows for the tables above.
-
-    One row a device, one for the fullest device, one for the sum of the devices, one for the
-    makespan. Memory is computed, the makespan is the one the schedules claim. The gap to the lower
-    bound (by default the schedule's) stands in the row of the schedule's objective.
-
-    Raises:
-      ScheduleError: for an invalid schedule.
-    """
-    after = _quantities(graph, schedule)
-    before = _quantities(graph, baseline) if baseline is not None else {}
-    bound = schedule.lower_bound if lower_bound is None else lower_bound
-    rows = [_summary_row(name, value, before.get(name)) for name, value in after.items()]
-    if bound is not None:
-        goal = "makespan" if schedule.objective == "makespan" else "fullest device"
-        row = rows[list(after).index(goal)]
-        row["lower bound"] = _human(goal, bound)
-        row["gap"] = human_percent(float(statistics.gap_percent(after[goal], bound)))
-    return rows
 
 
 def comparison(schedules: Mapping[str, Schedule]) -> str:
@@ -120,25 +80,6 @@ def _compared(label: str, schedule: Schedule, before: float) -> dict[str, str]:
         gap = statistics.gap_percent(schedule.cost, schedule.lower_bound)
         row["over lower bound"] = human_percent(float(gap))
     return row | {"evaluations": str(schedule.evaluations), "seconds": f"{schedule.seconds:.2f}"}
-
-
-def _quantities(graph: ComputationGraph, schedule: Schedule) -> dict[str, float]:
-    peak = checker.memory_timeline(graph, schedule).usage.max(axis=0).tolist()
-    devices = {f"device {device}": value for device, value in enumerate(peak)}
-    totals = {"fullest device": max(peak), "all devices": sum(peak)}
-    return devices | totals | {"makespan": schedule.makespan}
-
-
-def _summary_row(name: str, value: float, before: float | None) -> dict[str, str]:
-    row = {"": name, "needs": _human(name, value)}
-    if before is None:
-        return row
-    saved = float(statistics.improvement_percent(value, before))
-    return row | {
-        "before": _human(name, before),
-        "saved": _human(name, before - value),
-        "saved %": human_percent(saved),
-    }
 
 
 def _human(name: str, value: float) -> str:

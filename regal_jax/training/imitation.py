@@ -20,9 +20,10 @@ import optax
 
 from regal_jax.graphs.features.placement import PolicyInputs
 from regal_jax.policies.regal.beta_mutants import ActionSpace
-from regal_jax.policies.regal.policy import RegalConfig, learned_search
+from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.training import settings, trainer
 from regal_jax.training.regal_examples import Bucket, Examples
+from regal_jax.training.regal_search import evaluations_before, learned_search
 from regal_jax.training.trainer import Batch, Learner, PolicyFile
 
 SIMILAR = 1e-9
@@ -187,7 +188,7 @@ def _search_costs(key, example: Examples, scripts, model, regal: RegalConfig, ev
             key,
             model,
             example.graph,
-            evaluations - regal.evaluations_before,
+            evaluations - evaluations_before(regal),
             inputs=example.inputs,
             actions=actions,
             space=regal.space,

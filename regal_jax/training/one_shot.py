@@ -29,10 +29,10 @@ from regal_jax.policies.one_shot.policy import (
     draw,
     greedy,
     log_prob,
-    padded_inputs,
 )
 from regal_jax.policies.topological_order.policy import OrderingInputs, flip_signs
 from regal_jax.training import settings, trainer
+from regal_jax.training.one_shot_inputs import padded_inputs
 from regal_jax.training.reinforce import standardised
 from regal_jax.training.trainer import Batch, EpochGraphs, Learner, PolicyFile, TrainState
 

@@ -11,12 +11,9 @@ from regal_jax.graphs import batching
 from regal_jax.graphs.batching import GraphArrays, GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.precedence import op_pairs
-from regal_jax.policies.topological_order.policy import (
-    OrderingConfig,
-    OrderingInputs,
-    ordering_inputs,
-)
+from regal_jax.policies.topological_order.policy import OrderingConfig, OrderingInputs
 from regal_jax.search.orders import dynamic_programming
+from regal_jax.training.ordering_inputs import ordering_inputs
 
 REFERENCE_ORDERS = 100
 """Costs are reported relative to the best of so many random orders, a baseline of the paper."""

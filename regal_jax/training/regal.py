@@ -22,10 +22,11 @@ from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features.placement import PolicyInputs
 from regal_jax.policies.networks.message_passing import GraphValue
-from regal_jax.policies.regal.policy import RegalConfig, learned_search, regal_search
+from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import progress
 from regal_jax.training import checkpoints, imitation, settings, trainer
 from regal_jax.training.regal_examples import Bucket, Examples, prepare_examples
+from regal_jax.training.regal_search import evaluations_before, learned_search, regal_search
 from regal_jax.training.reinforce import leave_one_out
 from regal_jax.training.trainer import Batch, Learner, PolicyFile, Static, TrainState
 
@@ -290,7 +291,7 @@ def _rewards(keys, batch, actions, model, regal, config):
     The searches of one graph share a key: what differs between their rewards is then less the
     luck of the search and more the actions (common random numbers).
     """
-    evaluations = config.evaluations - regal.evaluations_before
+    evaluations = config.evaluations - evaluations_before(regal)
     repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, config.samples, axis=0), batch)
     keys = jnp.repeat(keys, config.samples)
     flat = actions.reshape(-1, *actions.shape[2:])
@@ -354,7 +355,7 @@ def _search_cost(params, key, example: Examples, model, regal: RegalConfig, eval
         key,
         model,
         example.graph,
-        evaluations - regal.evaluations_before,
+        evaluations - evaluations_before(regal),
         inputs=example.inputs,
         config=regal,
     )

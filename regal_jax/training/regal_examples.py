@@ -15,8 +15,9 @@ from regal_jax.graphs import batching
 from regal_jax.graphs.batching import GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features.placement import PolicyInputs, pinned_op, policy_inputs
-from regal_jax.policies.regal.policy import RegalConfig, uniform_search
+from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.search.placements import incumbents
+from regal_jax.training.regal_search import uniform_search
 
 
 class Examples(NamedTuple):

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from regal_jax.datasets.project_networks import project_network
 from regal_jax.datasets.project_scheduling import (
     load_psplib,
-    load_stg,
     random_project,
     read_project,
-    stg_graph,
 )
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.graphs.precedence import op_pairs
@@ -73,14 +71,6 @@ INSTANCE = {
     "energy_bound": 3,
     "published_lower_bound": 20,
     "published_upper_bound": 21,
-}
-
-TASKS = {
-    "name": "stg50_0000",
-    "durations": [3, 4, 5, 6],
-    "edges": [[0, 2], [1, 2]],
-    "published": {"2": [9, 11], "4": [9, 9]},
-    "verified_optimum": {"2": 10, "4": None},
 }
 
 
@@ -163,21 +153,6 @@ def test_missing_bound(tmp_path):
     write(tmp_path / "j30.jsonl.gz", [{k: v for k, v in INSTANCE.items() if k != "energy_bound"}])
     with pytest.raises(RegalError, match="line 1: energy_bound is required"):
         load_psplib(tmp_path, "j30")
-
-
-def test_task_graphs(tmp_path):
-    graph = stg_graph(TASKS, 2)
-    assert op_pairs(graph).tolist() == [[0, 2], [1, 2]]
-    assert graph.capacity.tolist() == [2]
-    assert graph.demand.tolist() == [1] * 4
-    assert graph.machine_type.tolist() == [0] * 4
-    write(tmp_path / "stg50.jsonl.gz", [TASKS])
-    assert load_stg(tmp_path, "stg50", 2) == [(graph, (10, 10))]
-    assert load_stg(tmp_path, "stg50", 4) == [(stg_graph(TASKS, 4), (9, 9))]
-    with pytest.raises(RegalError, match="line 1: 3 is required"):
-        load_stg(tmp_path, "stg50", 3)
-    with pytest.raises(OptionError, match="processors is 0"):
-        stg_graph(TASKS, 0)
 
 
 def digraph(num_ops, arcs):

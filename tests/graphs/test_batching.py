@@ -84,11 +84,10 @@ def test_a_shape_too_small_is_rejected(axis):
 
 @settings(max_examples=50)
 @given(st.lists(computation_graphs(max_ops=6), min_size=1, max_size=3))
-def test_a_batch_holds_each_graph(graphs):
+def test_a_shared_shape_holds_each_graph(graphs):
     shape = batching.padded_shape(graphs)
-    batch = batching.batch_arrays(graphs)
-    for index, graph in enumerate(graphs):
-        one = jax.tree.map(lambda leaf, index=index: np.asarray(leaf[index]), batch)
+    for graph in graphs:
+        one = jax.tree.map(np.asarray, batching.graph_arrays(graph, shape))
         assert (one.num_ops, one.num_tensors) == (graph.num_ops, graph.num_tensors)
         assert one.producer[: graph.num_tensors].tolist() == graph.producer.tolist()
         assert np.all(one.producer[graph.num_tensors :] == -1)

@@ -12,13 +12,10 @@ from regal_jax.datasets.layered import layered_graph
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.methods import ordering, pretrained
 from regal_jax.options import Budget, Options
-from regal_jax.policies.topological_order.policy import (
-    OrderingConfig,
-    ordering_inputs,
-    ordering_policy,
-)
+from regal_jax.policies.topological_order.policy import OrderingConfig, ordering_policy
 from regal_jax.search.orders import dynamic_programming
 from regal_jax.training.checkpoints import load_policy, save_policy
+from regal_jax.training.ordering_inputs import ordering_inputs
 from tests.oracles import beam_search as oracle
 from tests.oracles.exhaustive_search import least_peak_memory
 from tests.oracles.schedule_cost import plain

@@ -13,12 +13,9 @@ from regal_jax.errors import GraphError, OptionError
 from regal_jax.methods import one_shot as one_shot_method
 from regal_jax.methods.one_shot import task_of
 from regal_jax.policies.one_shot import policy as one_shot
-from regal_jax.policies.one_shot.policy import (
-    OneShotConfig,
-    one_shot_inputs,
-    one_shot_policy,
-)
+from regal_jax.policies.one_shot.policy import OneShotConfig, one_shot_policy
 from regal_jax.training.checkpoints import load_policy, save_policy
+from regal_jax.training.one_shot_inputs import one_shot_inputs
 
 GRAPH = machine_graph("layered", 0, 40)
 METHODS = [name for problem, name in registry.entries("method") if problem == "rcpsp"]

@@ -106,13 +106,6 @@ def test_few_kinds_are_shown_and_the_rest_are_other():
     assert kinds.label[15] == "kind0"
 
 
-@pytest.mark.parametrize("objective", [None, "peak_memory", "makespan"])
-def test_history(path, objective):
-    curves = {"a": [(100, 9e6), (300, 7e6)], "b": ((100, 8e6),), "none": []}
-    plots.plot_history(curves, path, objective=objective)
-    check_png(path)
-
-
 @pytest.mark.parametrize("values", [[0.0], [5.0], [-5.0], [0, 1, 1, 54.3, -17.9]])
 def test_improvement_histogram(path, values):
     plots.plot_improvement_histogram(values, path)
@@ -150,7 +143,6 @@ def draw_all(path):
     return [
         lambda: plots.plot_memory(graph, {"ours": schedule}, path),
         lambda: plots.plot_gantt(graph, schedule, path),
-        lambda: plots.plot_history({"a": [(1, 2.0)]}, path),
         lambda: plots.plot_improvement_histogram([1.0], path),
         lambda: plots.plot_evaluation_limits([point], path),
     ]
@@ -168,7 +160,6 @@ def test_unknown_suffixes_and_places(tmp_path):
 def test_nothing_to_draw(path):
     for draw in (
         lambda: plots.plot_memory(hand_graph(), {}, path),
-        lambda: plots.plot_history({"a": []}, path),
         lambda: plots.plot_improvement_histogram([], path),
         lambda: plots.plot_improvement_histogram([np.inf], path),
         lambda: plots.plot_evaluation_limits([], path),

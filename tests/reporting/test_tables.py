@@ -5,7 +5,6 @@ import io
 import pytest
 
 from regal_jax.reporting import tables
-from tests.reporting.cases import hand_graph, hand_schedule, one_device_schedule
 
 ROWS = [{"graph": "a|b", "peak": 12.5}, {"graph": "long name", "peak": 3, "note": "x"}]
 
@@ -55,15 +54,6 @@ def test_text_table():
     assert tables.text_table([], ["a"]) == "a\n-"
 
 
-def test_markdown_table():
-    assert tables.markdown_table(ROWS) == (
-        "| graph     | peak | note |\n"
-        "| --------- | ---: | ---- |\n"
-        "| a\\|b      | 12.5 |      |\n"
-        "| long name |    3 | x    |"
-    )
-
-
 def test_printed_plain_unless_on_a_terminal():
     plain, terminal = io.StringIO(), io.StringIO()
     terminal.isatty = lambda: True
@@ -72,32 +62,3 @@ def test_printed_plain_unless_on_a_terminal():
     assert plain.getvalue() == f"Title\n{tables.text_table(ROWS)}\n"
     assert "[red]" in terminal.getvalue()
     assert "[bold]" in terminal.getvalue()
-
-
-def test_summary_of_one_schedule():
-    rows = tables.schedule_summary(hand_graph(), hand_schedule())
-    assert rows == [
-        {"": "device 0", "needs": "153 B"},
-        {"": "device 1", "needs": "48 B"},
-        {"": "fullest device", "needs": "153 B"},
-        {"": "all devices", "needs": "201 B"},
-        {"": "makespan", "needs": "7.00 us"},
-    ]
-
-
-def test_summary_against_a_baseline():
-    rows = tables.schedule_summary(
-        hand_graph(), hand_schedule(), one_device_schedule(), lower_bound=150
-    )
-    assert rows[0]["before"] == rows[2]["before"] == "156 B"
-    assert "before" not in rows[1]
-    assert rows[2]["saved"] == "3 B"
-    assert rows[2]["saved %"] == "1.9 %"
-    assert (rows[2]["lower bound"], rows[2]["gap"]) == ("150 B", "2.0 %")
-    assert (rows[4]["saved"], rows[4]["saved %"]) == ("3.00 us", "30.0 %")
-    assert all("gap" not in row for row in rows[3:])
-
-
-def test_summary_bounds_the_objective():
-    schedule = hand_schedule("makespan").replace(lower_bound=7.0)
-    assert tables.schedule_summary(hand_graph(), schedule)[-1]["gap"] == "0.0 %"

@@ -12,15 +12,12 @@ import pytest
 from regal_jax.datasets.layered import layered_graphs
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.policies.regal.policy import RegalConfig
-from regal_jax.policies.topological_order.policy import (
-    OrderingConfig,
-    ordering_inputs,
-    ordering_policy,
-)
+from regal_jax.policies.topological_order.policy import OrderingConfig, ordering_policy
 from regal_jax.search.orders.dynamic_programming import best_of_random, order_peak
 from regal_jax.training import checkpoints
 from regal_jax.training import topological_order as reinforce
 from regal_jax.training.ordering_examples import batches
+from regal_jax.training.ordering_inputs import ordering_inputs
 from regal_jax.training.topological_order import OrderingTraining, train_ordering
 from tests.oracles import ordering as oracle
 from tests.policies.cases import chain, inputs_of

@@ -3,7 +3,6 @@
 The page needs no network: styles, script and data stand in the file.
 """
 
-import html
 import os
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -23,18 +22,18 @@ def write_page(explanation: "Explanation", path: str | os.PathLike) -> None:
 
     Raises RegalError where the place can't be written.
     """
-    parts = {
-        "TITLE": html.escape(f"Memory of {explanation.module}"),
-        "HEADLINE": html.escape(_headline(explanation)),
-        "TILES": _tiles(explanation),
-        "BOUND": html.escape(text.bound(explanation)),
-        "ALLOCATION": html.escape(text.allocation(explanation)),
-        "REMEDIES": _remedies(explanation),
-        "NOTES": html_page.paragraphs("\n\n".join(text.notes(explanation))),
-        "ORDERS": _orders(explanation),
-        "DATA": html_page.embedded(page_data(explanation)),
+    values = {
+        "title": f"Memory of {explanation.module}",
+        "headline": _headline(explanation),
+        "numbers": _numbers(explanation),
+        "bound": text.bound(explanation),
+        "allocation": text.allocation(explanation),
+        "remedies": [_remedy(explanation, remedy) for remedy in explanation.remedies],
+        "notes": html_page.paragraphs("\n\n".join(text.notes(explanation))),
+        "orders": _orders(explanation),
+        "data": page_data(explanation),
     }
-    html_page.write_template(__package__, parts, path)
+    html_page.write_page(__package__, values, path)
 
 
 def page_data(explanation: "Explanation") -> dict[str, Any]:
@@ -80,8 +79,8 @@ def _headline(explanation: "Explanation") -> str:
     )
 
 
-def _tiles(explanation: "Explanation") -> str:
-    """The numbers at the top, as the entries of a description list."""
+def _numbers(explanation: "Explanation") -> list[tuple[str, str, str]]:
+    """The numbers at the top: (label, value, detail)."""
     peak, allocated = explanation.peak, explanation.allocated
     gain = explanation.reducible
     live = len(explanation.at_peak)
@@ -97,11 +96,7 @@ def _tiles(explanation: "Explanation") -> str:
         numbers.append(("largest remedy saves up to", human_bytes(best.saves), title))
     if explanation.orders:
         numbers.append(_best_order(explanation))
-    return "\n".join(
-        f"<div><dt>{html.escape(label)}</dt><dd>{html.escape(value)}"
-        f"<small>{html.escape(detail)}</small></dd></div>"
-        for label, value, detail in numbers
-    )
+    return numbers
 
 
 def _gain(peak: int, gain: int) -> str:
@@ -117,51 +112,23 @@ def _best_order(explanation: "Explanation") -> tuple[str, str, str]:
     return "best order found saves", human_bytes(saved), f"{percent} of temporaries, {best.name}"
 
 
-def _remedies(explanation: "Explanation") -> str:
-    """The items of an ordered list."""
-    if not explanation.remedies:
-        return "<li>Nothing found that saves a thousandth of the peak.</li>"
-    return "\n".join(
-        _remedy(explanation, number, remedy) for number, remedy in enumerate(explanation.remedies)
-    )
-
-
-def _remedy(explanation: "Explanation", number: int, remedy: "Remedy") -> str:
+def _remedy(explanation: "Explanation", remedy: "Remedy") -> dict[str, Any]:
     words = text.advice(explanation, remedy)
     percent = 100 * remedy.saves / explanation.peak
-    full = f' title="{html.escape(str(remedy.source))}"' if remedy.source else ""
-    title = html.escape(words.title[:1].upper() + words.title[1:])
-    return (
-        f'<li><div class="saves"><b>{human_bytes(remedy.saves)}</b>'
-        f"<span>{human_percent(percent)} of the peak</span>"
-        f'<svg viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect class="track" width="100" height="6"/>'
-        f'<rect class="fill" width="{min(percent, 100):.1f}" height="6"/></svg></div>'
-        f"<div><h3>{title}</h3><p{full}>{html.escape(words.detail)}</p></div>"
-        f'<button type="button" data-remedy="{number}" '
-        f'aria-label="Show the buffers of remedy {number + 1}">Show buffers</button></li>'
-    )
+    return {
+        "saves": human_bytes(remedy.saves),
+        "share": human_percent(percent),
+        "width": f"{min(percent, 100):.1f}",
+        "title": words.title[:1].upper() + words.title[1:],
+        "source": str(remedy.source or ""),
+        "detail": words.detail,
+    }
 
 
-def _orders(explanation: "Explanation") -> str:
-    """A section with the orders of a search, or nothing."""
+def _orders(explanation: "Explanation") -> tuple[list[str], list[list[str]]] | None:
+    """(header, lines) of the orders of a search, if there was one."""
     rows = text.order_rows(explanation)
-    if not rows:
-        return ""
-    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in rows[0])
-    lines = []
-    for row in rows:
-        name, *rest = row.values()
-        cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in rest)
-        lines.append(f'<tr><th scope="row">{html.escape(name)}</th>{cells}</tr>')
-    body = "\n".join(lines)
-    return (
-        '<section aria-labelledby="orders-title">\n<h2 id="orders-title">Orders compared</h2>\n'
-        "<p>The order that the program has, and those that a search found; what XLA would allocate "
-        'is an estimate.</p>\n<div class="card scroll" role="region" '
-        'aria-labelledby="orders-title" tabindex="0"><table class="plain" id="orders">\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>\n</section>"
-    )
+    return (list(rows[0]), [list(row.values()) for row in rows]) if rows else None
 
 
 def _indexed(labels: Sequence[str]) -> dict[str, list]:

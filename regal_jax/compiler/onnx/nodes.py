@@ -1,8 +1,8 @@
 """The main graph of an ONNX model as a computation graph with one op a node, in the file's order.
 
-Names, sizes and views are the importer's (``importers.onnx.lowering``); a node that it leaves out is
-here an op that makes nothing but a tensor of size 0. Who reads a view reads the viewed tensor and
-that, and so waits for both.
+Names, sizes and views are the importer's (``importers.onnx.lowering``); a node that it leaves out
+is here an op that makes nothing but a tensor of size 0. Who reads a view reads the viewed tensor
+and that, and so waits for both.
 """
 
 from collections.abc import Mapping

@@ -111,11 +111,6 @@ class Task(NamedTuple):
     rank: int
 
 
-def graph_files(folder: str | os.PathLike) -> list[Path]:
-    """Every graph file of a build, in the order of sources and names."""
-    return sorted(Path(folder).glob("graphs/*/*.jsonl.gz"))
-
-
 class FailureLog:
     """``failures.csv``: appended to, and read when a build goes on. Raises RegalError."""
 

@@ -1,7 +1,9 @@
 """Chromosomes: what their genes mean, and how a schedule becomes one."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,9 @@ import numpy as np
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
+
+SampleMutants = Callable[[chex.PRNGKey, int], jax.Array]
+"""(key, count) -> float32[count, genes]: the chromosome generation distribution."""
 
 
 class Genes(NamedTuple):

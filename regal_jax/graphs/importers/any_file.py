@@ -13,16 +13,16 @@ from regal_jax.graphs.importers.xla.module import from_hlo
 
 registry.importer(".json", ".jsonl", ".jsonl.gz")(load_graph)
 registry.importer(".onnx")(from_onnx)
-registry.importer(".pbtxt")(from_cost_graph)
+registry.importer(".pbtxt", ".pb")(from_cost_graph)
 registry.importer(".hlo", ".txt", ".hlo.pb")(from_hlo)
 
 
 def import_graph(path: str | os.PathLike) -> ComputationGraph:
     """The graph in a file of a registered kind (``registry.importer``), the longest suffix first.
 
-    Among them are ``regal-graph/1``, ONNX models, CostGraphDef and XLA's HLO: dumps end in ``.txt``
-    (``module_0001.jit_f.cpu_after_optimizations.txt``) or ``.hlo``, a serialized module in
-    ``.hlo.pb``.
+    Among them are ``regal-graph/1``, ONNX models, CostGraphDef (``.pb`` is binary) and XLA's HLO:
+    dumps end in ``.txt`` (``module_0001.jit_f.cpu_after_optimizations.txt``) or ``.hlo``, a
+    serialized module in ``.hlo.pb``.
 
     Raises RegalError (of which ImporterError and GraphError are kinds) in one line.
     """

@@ -22,21 +22,16 @@ import numpy as np
 
 from regal_jax import registry
 from regal_jax.environments.rcpsp.problem import Generation, MachineProblem
-from regal_jax.graphs import batching, precedence
-from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features.rcpsp import (
     MachineFeatureSet,
-    machine_features,
     num_features,
-    places,
 )
-from regal_jax.graphs.features.relations import Relations, relations
+from regal_jax.graphs.features.relations import Relations
 from regal_jax.policies.networks.message_passing import MLP
 from regal_jax.policies.networks.topoformer import Encoder, EncoderConfig
 from regal_jax.policies.one_shot import plackett_luce
 from regal_jax.policies.topological_order.policy import OrderingInputs
 from regal_jax.policies.topological_order.sampler import standardised
-from regal_jax.search.rcpsp import rules
 
 FIRST_HOLD = 0.05
 """Probability that an op holds, of a new policy. On 60 random projects of 30 ops, samples of a new
@@ -53,7 +48,7 @@ class OneShotConfig(EncoderConfig):
       generation: how schedules are made of priorities, see ``MachineProblem``; the paper's is
         "parallel". For "lookahead" the policy also says which ops hold (ours). A new one holds each
         op with probability ``FIRST_HOLD``, so its most likely schedule is that of list scheduling.
-      guided: a new policy ranks ops as the best of the simple rules of ``rules`` does on
+      guided: a new policy ranks ops as the best of the simple rules does on
         the graph at hand, which it also sees (not in the paper).
       guide_scale: then its logits go from this number down to its negative.
       standardised: logits of mean 0 and deviation 5, as in neural_topological_ordering (eq. 17):
@@ -202,39 +197,3 @@ def log_prob(
     each = jax.nn.log_sigmoid(jnp.where(holds, scores.holds, -scores.holds))
     real = jnp.arange(each.shape[-1]) < num_ops
     return found + jnp.sum(jnp.where(real, each, 0.0), axis=-1)
-
-
-def one_shot_inputs(
-    graph: ComputationGraph,
-    config: OneShotConfig,
-    num_ops: int | None = None,
-    num_edges: int | None = None,
-) -> OrderingInputs:
-    """The inputs of a graph, padded if sizes are given; OptionError if it does not fit them."""
-    machines = "same_machine" in config.num_heads
-    related = relations(graph, num_ops, num_edges, machines=machines)
-    found = machine_features(
-        graph,
-        dimensions=config.dimensions,
-        feature_set=config.feature_set,
-        num_types=config.num_types,
-    )
-    if config.guided:
-        found = np.column_stack([places(best_rule(graph, config.generation)), found])
-    features = np.zeros((num_ops or graph.num_ops, found.shape[1]), np.float32)
-    features[: graph.num_ops] = found
-    return OrderingInputs(features=features, relations=related)
-
-
-def padded_inputs(graph: ComputationGraph, config: OneShotConfig) -> OrderingInputs:
-    """The inputs of a graph, padded to one of few sizes, so that few compilations are needed."""
-    num_edges = batching.padded_pairs(len(precedence.op_pairs(graph)))
-    return one_shot_inputs(graph, config, batching.padded_size(graph.num_ops), num_edges)
-
-
-def best_rule(graph: ComputationGraph, generation: Generation = "parallel") -> np.ndarray:
-    """float32[O]: priorities of the simple rule whose schedule is shortest, the first of equals.
-
-    Without windows, if generation is "lookahead".
-    """
-    return rules.shortest(MachineProblem(graph, generation=generation))[1]

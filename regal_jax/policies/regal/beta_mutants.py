@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from regal_jax.environments.placement.chromosome import SampleMutants
 from regal_jax.environments.placement.quantile_tables import beta_quantiles, sample_rows
-from regal_jax.search.evolution.brkga import SampleMutants
 
 
 class ActionSpace(NamedTuple):

@@ -7,24 +7,20 @@ from typing import Any, Literal, NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from regal_jax import registry
 from regal_jax.errors import OptionError
-from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features.ordering import (
     OrderingFeatureSet,
     num_features,
-    ordering_features,
 )
-from regal_jax.graphs.features.relations import Relations, relations
+from regal_jax.graphs.features.relations import Relations
 from regal_jax.policies.networks.topoformer import EncoderConfig
 from regal_jax.policies.topological_order import autoregressive, sampler
-from regal_jax.search.orders import dynamic_programming, rules
 
 DecoderName = Literal["nar", "ar"]
 GUIDES = ("program_order", "depth_first", "breadth_first", "lpmf")
-"""The rules of ``rules`` that a guided policy sees."""
+"""The simple rules that a guided policy sees."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,34 +81,6 @@ class OrderingPolicy(NamedTuple):
     mode: Callable[..., jax.Array]
     encode: Callable[..., Any]
     logits: Callable[..., jax.Array]
-
-
-def ordering_inputs(
-    graph: ComputationGraph,
-    config: OrderingConfig,
-    num_ops: int | None = None,
-    num_edges: int | None = None,
-) -> OrderingInputs:
-    """The inputs of a graph, padded if sizes are given."""
-    related = relations(graph, num_ops, num_edges)
-    found = ordering_features(graph, dimensions=config.dimensions, feature_set=config.feature_set)
-    if config.guided:
-        found = np.concatenate([_guides(graph), found], axis=1)
-    features = np.zeros((num_ops or graph.num_ops, found.shape[1]), np.float32)
-    features[: graph.num_ops] = found
-    return OrderingInputs(features=features, relations=related)
-
-
-def _guides(graph: ComputationGraph) -> np.ndarray:
-    """float32[O, 1 + rules]: where the best rule, and every rule, puts an op, from 1 to -1."""
-    orders = [rules.ORDERS[name](graph, 0) for name in GUIDES]
-    peaks = [dynamic_programming.order_peak(graph, order) for order in orders]
-    best = orders[int(np.argmin(peaks))]
-    places = np.linspace(1.0, -1.0, graph.num_ops, dtype=np.float32)
-    columns = np.empty((graph.num_ops, 1 + len(orders)), np.float32)
-    for column, order in enumerate([best, *orders]):
-        columns[order, column] = places
-    return columns
 
 
 @registry.policy("topoformer", OrderingConfig)

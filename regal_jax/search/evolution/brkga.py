@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from regal_jax.environments.placement.chromosome import SampleMutants
 from regal_jax.environments.placement.quantile_tables import beta_quantiles, sample_rows
 from regal_jax.errors import OptionError
 from regal_jax.search import base
@@ -25,9 +26,6 @@ from regal_jax.search.base import Algorithm, Trajectory
 
 Fitness = Callable[[jax.Array], jax.Array]
 """float32[B, genes] -> float[B], a cost to minimise."""
-
-SampleMutants = Callable[[chex.PRNGKey, int], jax.Array]
-"""(key, count) -> float32[count, genes]: the chromosome generation distribution."""
 
 
 class BRKGAConfig(NamedTuple):

@@ -10,9 +10,10 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from regal_jax.environments.placement.chromosome import SampleMutants
 from regal_jax.errors import OptionError
 from regal_jax.search.base import Algorithm, Cost
-from regal_jax.search.evolution.brkga import Mutants, SampleMutants
+from regal_jax.search.evolution.brkga import Mutants
 
 
 @chex.dataclass(frozen=True)

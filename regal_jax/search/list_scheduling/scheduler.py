@@ -63,15 +63,6 @@ def task_graph(graph: ComputationGraph, platform: Platform) -> TaskGraph:
     return TaskGraph(op, graph.duration[op], offsets, after, delay)
 
 
-def b_levels(graph: ComputationGraph, platform: Platform) -> np.ndarray:
-    """float64[O], us: the longest path from each op on, its own duration included, as if every edge
-    crossed devices. Without communication these are ``precedence.bottom_levels``."""
-    tasks = task_graph(graph, platform)
-    levels = np.empty(graph.num_ops)
-    levels[tasks.op] = upward_ranks(tasks)
-    return levels
-
-
 @jit_with_arrays
 def upward_ranks(tasks: TaskGraph) -> np.ndarray:
     """float64[O], us: rank_u, the longest path from each task on (Topcuoglu et al. 2002, eq. 8)."""

@@ -27,17 +27,6 @@ METIS_UNITS = 2**29
 """The most that weights may add up to in a METIS with 32-bit integers, with room to spare."""
 
 
-def cut_bytes(graph: ComputationGraph, placement: np.ndarray) -> int:
-    """Bytes that a placement moves between devices, each tensor once to each device that lacks it.
-
-    Exactly the sum of the sizes of a schedule's transfers.
-    """
-    producer, tensor, reader = graph.edges.T.astype(np.int64)
-    crossing = placement[producer] != placement[reader]
-    copies = np.stack([tensor[crossing], placement[reader[crossing]]], axis=1)
-    return int(graph.size[np.unique(copies, axis=0)[:, 0]].sum())
-
-
 def kernighan_lin(
     graph: ComputationGraph,
     weight: np.ndarray,
@@ -82,7 +71,7 @@ def metis(
     """int32[O]: METIS (Karypis and Kumar 1998), by recursive bisection up to 8 devices.
 
     METIS cuts edges: one an (op, op) pair, of the bytes of all tensors between the two. It counts a
-    tensor once for each reader that is cut off, where ``cut_bytes`` counts it once a device. Bytes
+    tensor once for each reader that is cut off, though a schedule sends it once a device. Bytes
     and ``weight`` are rounded to whole numbers of 29 bits in all. Balance: ``TOLERANCE``, which
     METIS doesn't guarantee. With no more ops than devices, each op has its own.
 

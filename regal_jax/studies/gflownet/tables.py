@@ -252,7 +252,7 @@ def _comparison_row(line: Paired) -> dict[str, str]:
     return {
         "against": line.other,
         "on": _heading(line.metric),
-        "difference": "{:+.3f} [{:+.3f}, {:+.3f}]".format(*line.difference),
+        "difference": line.difference.text("+.3f"),
         "wins %": f"{line.wins:.0f}",
         "ties %": f"{line.ties:.0f}",
         "pairs": str(line.pairs),
@@ -268,5 +268,5 @@ def _cell(value: Spread | statistics.MeanInterval | None) -> str:
     if value is None:
         return ""
     if isinstance(value, statistics.MeanInterval):
-        return "{:.2f} [{:.2f}, {:.2f}]".format(*value)
+        return value.text()
     return f"{value.mean:.2f}" + ("" if value.deviation is None else f" ± {value.deviation:.2f}")

@@ -54,7 +54,7 @@ def _subset_row(name: str, by_set: Mapping[str, Interval]) -> dict[str, str]:
     parts = name.split("+")
     row = {action.replace("_", " "): "yes" if action in parts else "no" for action in ACTIONS}
     for number, (graphs, value) in enumerate(by_set.items()):
-        row[f"{graphs} %"] = f"{value.mean:.2f} [{value.low:.2f}, {value.high:.2f}]"
+        row[f"{graphs} %"] = value.text()
         paper = PAPER_TABLE_3.get(graphs, {}).get(name)
         if paper is not None:
             row["paper" + " " * number] = f"{paper:.2f}"

@@ -151,21 +151,23 @@ def text(
 def gaps_and_times(lines: Sequence[MachineLine]) -> list[OrderingLine]:
     """The lines as ``topoformer.plots.plot_gap_against_time`` takes them; seconds are medians."""
     return [
-        OrderingLine(
-            line.method, line.gap, statistics.MeanInterval(*[line.seconds] * 3), line.graphs
-        )
+        OrderingLine(line.method, line.gap, _no_interval(line.seconds, line.graphs), line.graphs)
         for line in lines
     ]
+
+
+def _no_interval(value: float, graphs: int) -> statistics.MeanInterval:
+    return statistics.MeanInterval(value, value, value, graphs)
 
 
 def _row(line: MachineLine, speedup: bool, published: Mapping[str, float]) -> dict[str, str]:
     row = {"method": line.method}
     if speedup:
-        row["speedup"] = "{:.3f} [{:.3f}, {:.3f}]".format(*line.speedup)
+        row["speedup"] = line.speedup.text(".3f")
     else:
-        row["makespan"] = "{:.6g} [{:.6g}, {:.6g}]".format(*line.makespan)
+        row["makespan"] = line.makespan.text(".6g")
     if published:
         value = published.get(paper_key(line.method))
         row["published"] = "" if value is None else f"{value:g}"
-    row["gap %"] = "{:.2f} [{:.2f}, {:.2f}]".format(*line.gap)
+    row["gap %"] = line.gap.text()
     return row | {"reached %": f"{line.reached:.0f}", "seconds": f"{line.seconds:.3g}"}

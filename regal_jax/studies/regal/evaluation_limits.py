@@ -47,15 +47,13 @@ def improvements(
 
 
 def curve(rows: Sequence[dict], setting: str, limits: Sequence[int], reference: int) -> list[dict]:
-    """Rows of figure 5: method, evaluations, mean improvement and its interval."""
+    """Rows of figure 5: method, evaluations, and the fields of the improvement's MeanInterval."""
     points = []
     for limit in limits:
         for method, gains in improvements(rows, setting, limit, reference).items():
             if gains:
-                mean, low, high = statistics.mean_interval(gains)[:3]
-                points.append(
-                    {"method": method, "evaluations": limit, "mean": mean, "low": low, "high": high}
-                )
+                interval = statistics.mean_interval(gains)._asdict()
+                points.append({"method": method, "evaluations": limit, **interval})
     return points
 
 

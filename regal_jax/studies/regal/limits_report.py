@@ -6,6 +6,7 @@ from pathlib import Path
 
 from regal_jax.environments.schedule import Objective
 from regal_jax.reporting import figures, plots, tables
+from regal_jax.reporting.statistics import MeanInterval
 from regal_jax.studies.flags import option
 from regal_jax.studies.regal import evaluation_limits, experiment
 
@@ -59,7 +60,9 @@ def report(rows: Sequence[dict], setting: str, settings: Settings, folder: Path)
 
 
 def _formatted(point: dict) -> dict:
-    return point | {key: f"{point[key]:.2f}" for key in ("mean", "low", "high")}
+    interval = MeanInterval(*(point[field] for field in MeanInterval._fields))
+    row = {key: point[key] for key in ("method", "evaluations")}
+    return row | {"mean": interval.text()}
 
 
 def _print_claim(points: Sequence[dict], settings: Settings) -> None:

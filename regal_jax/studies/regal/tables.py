@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 
 from regal_jax.environments.schedule import Objective
-from regal_jax.reporting import statistics, tables
+from regal_jax.reporting import tables
 from regal_jax.studies import paper_numbers
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.searches import Line, Run
@@ -84,19 +84,15 @@ def _row(line: Line, method: str, objective: Objective) -> dict[str, str]:
     paper = PAPER[objective].get(method) if at_its_budget else None
     row = {
         "method": line.method,
-        "improvement %": _interval(line.improvement),
+        "improvement %": line.improvement.text(),
         "paper": f"{paper[0]:.2f}" if paper and paper[0] is not None else "",
-        "gap from best %": _interval(line.gap),
+        "gap from best %": line.gap.text(),
         "paper ": f"{paper[1]:.2f}" if paper else "",
         "win or tie %": f"{line.win_or_tie:.1f}",
     }
     if (method, objective) == ("regal", "peak_memory") and paper:
         row["paper  "] = f"{PAPER_WIN_OR_TIE:.1f}"
     return row
-
-
-def _interval(value: statistics.MeanInterval) -> str:
-    return f"{value.mean:.2f} [{value.low:.2f}, {value.high:.2f}]"
 
 
 def _with_headroom(lines, rows, setting: str, reference: str) -> set[str]:

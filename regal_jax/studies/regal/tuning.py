@@ -1,6 +1,7 @@
 """Tuned BRKGA (REGAL section 4.2): every setting of a grid on training graphs, resumable."""
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +120,7 @@ def document(gains: Gains, num_settings: int, task: Task, rungs: Sequence[int]) 
     return {
         "best": best.config._asdict() | {"alpha": best.alpha, "beta": best.beta},
         "improvement": round(gain.mean, 3),
-        "interval": [round(gain.low, 3), round(gain.high, 3)],
+        "interval": None if math.isnan(gain.low) else [round(gain.low, 3), round(gain.high, 3)],
         "graphs": rungs[-1],
         "rungs": list(rungs),
         "settings": num_settings,
@@ -145,7 +146,7 @@ def report(gains: Gains, most: int = 10) -> str:
 def _row(setting: Setting, gain: statistics.MeanInterval) -> dict[str, str]:
     names = ("population", "elites", "children", "populations", "elite_bias")
     row = {name: str(getattr(setting.config, name)) for name in names}
-    row["improvement %"] = f"{gain.mean:.2f} [{gain.low:.2f}, {gain.high:.2f}]"
+    row["improvement %"] = gain.text()
     return row
 
 

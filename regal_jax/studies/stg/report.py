@@ -48,5 +48,4 @@ def _header(processors: int) -> str:
 
 
 def _interval(gaps: dict[str, list[float]]) -> str:
-    interval = statistics.mean_interval(gaps)
-    return f"{interval.mean:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+    return statistics.mean_interval(gaps).text()

@@ -118,8 +118,8 @@ def _row(line: OrderingLine, paper: Published | None) -> dict[str, str]:
     half = "" if paper is None or paper.half is None else f" ± {paper.half:.2f}"
     return {
         "method": line.method,
-        "gap %": "{:.2f} [{:.2f}, {:.2f}]".format(*line.gap),
+        "gap %": line.gap.text(),
         "paper": f"{paper.gap:.2f}{half}" if paper else "",
-        "seconds": "{:.3g} [{:.3g}, {:.3g}]".format(*line.seconds),
+        "seconds": line.seconds.text(".3g"),
         "paper s": f"{paper.seconds:.2f}" if paper else "",
     }

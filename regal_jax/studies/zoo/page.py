@@ -3,7 +3,6 @@
 The page needs no network: styles, script and data stand in the file.
 """
 
-import html
 import os
 import statistics
 from collections import Counter
@@ -38,23 +37,23 @@ def write_page(
     checked = card.check_rows(rows)
     if not checked:
         raise OptionError("a page of graphs needs at least one row")
-    parts = {
-        "TITLE": html.escape(title),
-        "NOTES": html_page.paragraphs(notes),
-        "HEADLINES": _headlines(checked),
-        "HEADROOM": _table(*_headroom_table(checked)),
-        "SOURCES": _table(*_source_table(checked)),
-        "DATA": html_page.embedded(_page_data(checked)),
+    values = {
+        "title": title,
+        "notes": html_page.paragraphs(notes),
+        "headlines": _headlines(checked),
+        "headroom": _headroom_table(checked),
+        "sources": _source_table(checked),
+        "data": _page_data(checked),
     }
-    html_page.write_template(__package__, parts, path)
+    html_page.write_page(__package__, values, path)
 
 
-def _headlines(rows: Sequence[Row]) -> str:
-    """The numbers at the top, as the entries of a description list."""
+def _headlines(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
+    """The numbers at the top: (label, value, detail)."""
     ops = [row["ops"] for row in rows]
     packages = {card.package(row["source"]) for row in rows}
     median = statistics.median(ops)
-    numbers = [
+    return [
         ("graphs", f"{len(rows):,}", f"{sum(ops):,} ops in all"),
         ("families", f"{len({row['family'] for row in rows}):,}", "architectures"),
         ("sources", f"{len(packages):,}", f"{len({row['source'] for row in rows}):,} variants"),
@@ -62,11 +61,6 @@ def _headlines(rows: Sequence[Row]) -> str:
         ("worth scheduling", *_share(rows, _worthwhile, f"≥ {WORTHWHILE:g} % in any setting")),
         ("trivial", *_share(rows, _trivial, "program order at its bound, one device")),
     ]
-    return "\n".join(
-        f"<div><dt>{html.escape(label)}</dt><dd>{html.escape(value)}"
-        f"<small>{html.escape(detail)}</small></dd></div>"
-        for label, value, detail in numbers
-    )
 
 
 def _share(rows: Sequence[Row], test, meaning: str) -> tuple[str, str]:
@@ -134,18 +128,6 @@ def _ranked(counts: Counter[str]) -> list[tuple[str, int]]:
 
 def _blank_zero(number: int) -> str:
     return f"{number:,}" if number else ""
-
-
-def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Lines as the inside of a table; the first cell of each is its heading."""
-    head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in header)
-    body = [
-        f'<tr><th scope="row">{html.escape(first)}</th>'
-        + "".join(f"<td>{html.escape(cell)}</td>" for cell in rest)
-        + "</tr>"
-        for first, *rest in lines
-    ]
-    return f"<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(body) + "\n</tbody>"
 
 
 def _page_data(rows: Sequence[Row]) -> dict[str, Any]:

@@ -131,20 +131,20 @@ def test_every_field_has_a_label(training, path):
 
 
 def test_hostile_names_stay_text(path):
-    text = f"""HloModule m</script><b>@@DATA@@, is_scheduled=true
+    text = f"""HloModule m</script><b>{{{{ data }}}}, is_scheduled=true
 ENTRY e {{
   x = f32[8] parameter(0), metadata={{op_name="{HOSTILE}"}}
-  y = f32[4] sine(x), metadata={{op_name="@@DATA@@" source_file="{HOSTILE}" source_line=3}}
+  y = f32[4] sine(x), metadata={{op_name="{{{{ data }}}}" source_file="{HOSTILE}" source_line=3}}
 }}"""
     one = explain(text)
     page = write(one, path)
-    assert "Memory of m</script><b>@@DATA@@" in page.text
+    assert "Memory of m</script><b>{{ data }}" in page.text
     assert sum(tag == "b" for tag, _ in page.tags) == len(one.remedies)
     assert sum(tag == "script" for tag, _ in page.tags) == 2
     assert "<" not in page.data
     data = json.loads(page.data)["steps"]
     assert "</script><b>&'<!--:3" in labels(data["file"])
-    assert "@@DATA@@" in data["opName"]["tail"]["values"]
+    assert "{{ data }}" in data["opName"]["tail"]["values"]
 
 
 def test_the_bytes_are_reproducible(training, path):

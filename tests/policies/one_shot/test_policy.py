@@ -18,20 +18,11 @@ from regal_jax.errors import OptionError
 from regal_jax.graphs.features.rcpsp import machine_features, places
 from regal_jax.graphs.features.relations import relations
 from regal_jax.policies.one_shot import policy as one_shot
-from regal_jax.policies.one_shot.policy import (
-    OneShotConfig,
-    Scores,
-    best_rule,
-    chromosomes,
-    one_shot_inputs,
-    one_shot_policy,
-)
-from regal_jax.policies.topological_order.policy import (
-    OrderingConfig,
-    ordering_inputs,
-    ordering_policy,
-)
+from regal_jax.policies.one_shot.policy import OneShotConfig, Scores, chromosomes, one_shot_policy
+from regal_jax.policies.topological_order.policy import OrderingConfig, ordering_policy
 from regal_jax.search.rcpsp import rules
+from regal_jax.training.one_shot_inputs import best_rule, one_shot_inputs
+from regal_jax.training.ordering_inputs import ordering_inputs
 from tests.policies.cases import random_params
 from tests.search.rcpsp.cases import random_machines
 

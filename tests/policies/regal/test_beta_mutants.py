@@ -15,8 +15,8 @@ from regal_jax.graphs.batching import exact_shape
 from regal_jax.graphs.features.placement import policy_inputs
 from regal_jax.policies.regal import beta_mutants
 from regal_jax.policies.regal.beta_mutants import ActionSpace
-from regal_jax.policies.regal.policy import learned_search, uniform_search
 from regal_jax.search.evolution import brkga
+from regal_jax.training.regal_search import learned_search, uniform_search
 from tests.policies.cases import random_graph
 
 LEVELS = [2, 3, 5, 10]

@@ -9,8 +9,8 @@ import numpy as np
 
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.graphs.batching import exact_shape
-from regal_jax.policies.regal import policy
 from regal_jax.policies.regal.policy import RegalConfig
+from regal_jax.training.regal_search import regal_search
 from tests.policies.cases import inputs_of, random_graph, random_params
 
 CONFIG = RegalConfig(size=4, rounds=2)
@@ -33,7 +33,7 @@ def run(search, config, evaluations):
 
 
 def test_gas_is_regal_with_another_encoder():
-    result = run(policy.regal_search, GAS, 190)
+    result = run(regal_search, GAS, 190)
     assert result.history.shape == (2,)
     assert result.state.best()[1] == result.history[-1]
     graph_parts, sequence_parts = (params_of(config)["params"] for config in (CONFIG, GAS))

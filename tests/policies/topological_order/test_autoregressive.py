@@ -22,10 +22,10 @@ from regal_jax.policies.topological_order import autoregressive
 from regal_jax.policies.topological_order.policy import (
     OrderingConfig,
     OrderingInputs,
-    ordering_inputs,
     ordering_policy,
 )
 from regal_jax.training.checkpoints import load_policy
+from regal_jax.training.ordering_inputs import ordering_inputs
 from regal_jax.training.topological_order import OrderingTraining, train_ordering
 from tests.policies.cases import random_graph, random_params
 from tests.strategies import computation_graphs

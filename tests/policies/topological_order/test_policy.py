@@ -10,12 +10,8 @@ import pytest
 from regal_jax.errors import OptionError
 from regal_jax.graphs.features.ordering import ordering_features
 from regal_jax.graphs.features.relations import relations
-from regal_jax.policies.topological_order.policy import (
-    OrderingConfig,
-    flip_signs,
-    ordering_inputs,
-    ordering_policy,
-)
+from regal_jax.policies.topological_order.policy import OrderingConfig, flip_signs, ordering_policy
+from regal_jax.training.ordering_inputs import ordering_inputs
 from tests.oracles import ordering as oracle
 from tests.policies.cases import chain, random_graph, random_params
 

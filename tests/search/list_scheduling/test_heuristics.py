@@ -110,15 +110,22 @@ def test_earliest_task_first_is_list_scheduling_without_communication(graph, pla
     assert planned("etf", graph, platform) == planned("critical_path", graph, platform)
 
 
+def b_levels(graph, platform):
+    tasks = scheduler.task_graph(graph, platform)
+    levels = np.empty(graph.num_ops)
+    levels[tasks.op] = scheduler.upward_ranks(tasks)
+    return levels
+
+
 @settings(max_examples=60)
 @given(computation_graphs(max_ops=10), platforms())
-def test_b_levels(graph, platform):
-    levels = scheduler.b_levels(graph, platform)
+def test_upward_ranks(graph, platform):
+    levels = b_levels(graph, platform)
     tasks = tasks_of(graph, platform.latency, platform.per_byte)
     for op in range(graph.num_ops):
         rest = max((tasks.c[op, after] + levels[after] for after in tasks.succ(op)), default=0.0)
         assert levels[op] == graph.duration[op] + rest
-    free = scheduler.b_levels(graph, Platform(platform.num_devices))
+    free = b_levels(graph, Platform(platform.num_devices))
     np.testing.assert_array_equal(free, precedence.bottom_levels(graph))
 
 

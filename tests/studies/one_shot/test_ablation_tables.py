@@ -34,7 +34,7 @@ def test_usage_is_summed_over_graphs():
 
 
 def test_table_3_has_the_paper_s_numbers_beside_ours():
-    value = MeanInterval(1.0, -0.5, 2.5)
+    value = MeanInterval(1.0, -0.5, 2.5, 20)
     table = ablation_tables.table_3(
         {
             "scheduling": {"valid": value, "test": value, "XLA": value},

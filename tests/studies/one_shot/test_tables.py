@@ -48,11 +48,11 @@ def summary(methods=("one_shot S(16)", "spt", "mopnr", "lpt"), **options):
 def test_makespans_speedups_and_gaps_are_means_over_seeds_then_graphs():
     policy, rule, other = summary()  # mopnr was not run
     assert [line.method for line in (policy, rule, other)] == ["one_shot S(16)", "spt", "lpt"]
-    assert policy.makespan == pytest.approx(((99 + 120) / 2, 99, 120))
+    assert policy.makespan[::3] == pytest.approx(((99 + 120) / 2, 2))
     speedup = (90 / 90 + 90 / 108) / 2
     assert policy.speedup.mean == pytest.approx((speedup + 100 / 120) / 2)
     assert policy.gap.mean == pytest.approx((10 + 20) / 2)  # from 90 and 100, the best bounds
-    assert rule.gap == pytest.approx((50, 0, 100))
+    assert rule.gap[::3] == pytest.approx((50, 2))
     assert (policy.reached, rule.reached, other.reached) == (0, 50, 100)
     assert (policy.seconds, policy.graphs, other.graphs) == (2.0, 2, 1)
 
@@ -83,8 +83,8 @@ def test_published_numbers_stand_beside_ours_or_alone():
     ).splitlines()
     assert title == "t (2 graphs)"
     assert " ".join(header.split()) == "method makespan published gap % reached % seconds"
-    assert policy.split()[2:6] == ["109.5", "[99,", "120]", "95"]
-    assert rule.split()[:4] == ["spt", "140", "[100,", "180]"]
+    assert policy.split()[2:7] == ["109.5", "(n", "=", "2)", "95"]
+    assert rule.split()[:4] == ["spt", "140", "(n", "="]
     assert "95" not in rule
     assert ppo.split() == ["PPO", "93.5"]
 

@@ -61,6 +61,9 @@ def test_a_curve_has_a_point_a_method_and_limit():
             ("regal", 300): 0.0,
         }
     )
+    many = [row | {"graph": f"{row['graph']}{i}"} for row in ROWS for i in range(5)]
+    points = evaluation_limits.curve(many, "as traced", [100, 300], REFERENCE)
+    assert len(points) == 4
     assert all(p["low"] <= p["mean"] <= p["high"] for p in points)
 
 

@@ -105,7 +105,9 @@ def test_the_shipped_files_are_points_of_the_grid():
 
 
 def test_reports_end_with_the_default():
-    gains = {setting: MeanInterval(-i, -i, -i) for i, setting in enumerate(SETTINGS[1:])}
-    lines = tuning.report(gains | {DEFAULT: MeanInterval(-9.0, -9.0, -9.0)}, most=2).splitlines()
+    gains = {setting: MeanInterval(-i, -i, -i, 64) for i, setting in enumerate(SETTINGS[1:])}
+    lines = tuning.report(
+        gains | {DEFAULT: MeanInterval(-9.0, -9.0, -9.0, 64)}, most=2
+    ).splitlines()
     assert len(lines) == 2 + 3
     assert lines[-1].split()[:6] == ["100", "10", "80", "1", "0.7", "-9.00"]

@@ -67,7 +67,10 @@ def test_every_field_of_the_form_has_a_label(path):
 
 def test_hostile_text_stays_text(path):
     hostile = dict.fromkeys(zoo_card.LABELS, HOSTILE) | {"rule_d1": HOSTILE}
-    page = write([row(0, **hostile), row(1)], path, title=HOSTILE, notes=f"@@DATA@@ {HOSTILE}")
+    page = write(
+        [row(0, **hostile), row(1)], path, title=HOSTILE, notes=f"{{{{ data }}}} {HOSTILE}"
+    )
+    assert "{{ data }}" in page.text
     assert not any(tag == "b" for tag, _ in page.tags)
     columns = json.loads(page.data)["columns"]
     assert columns["name"][0] == HOSTILE

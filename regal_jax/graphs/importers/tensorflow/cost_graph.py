@@ -1,4 +1,4 @@
-"""TensorFlow's CostGraphDef in text format, the format of REGAL's released graphs.
+"""TensorFlow's CostGraphDef, whose text format is that of REGAL's released graphs.
 
 A node becomes an op; each of its ``output_info`` a tensor of that size in bytes.
 - ``alias_input_port`` >= 0: the output is that input's tensor (no tensor of its own). Omitted means
@@ -19,14 +19,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from regal_jax.errors import GraphError, ImporterError, RegalError
+from regal_jax.errors import ImporterError, RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.files import located, read_text
-from regal_jax.graphs.importers.tensorflow.text_proto import Message, parse_text_proto
+from regal_jax.graphs.files import located, read_bytes, read_text
+from regal_jax.graphs.importers.tensorflow.protobuf import parse
 
 
 def from_cost_graph(path_or_text: str | os.PathLike) -> ComputationGraph:
-    """The graph of a CostGraphDef: a path, or the text itself (a string with a ``{``).
+    """The graph of a CostGraphDef: a path (``.pb`` is binary), or the text itself (with a ``{``).
 
     Raises:
       ImporterError: no such file, malformed text (with its line), dangling or negative values.
@@ -34,19 +34,17 @@ def from_cost_graph(path_or_text: str | os.PathLike) -> ComputationGraph:
     """
     is_text = isinstance(path_or_text, str) and "{" in path_or_text
     where, name = ("cost graph", "") if is_text else (str(path_or_text), Path(path_or_text).stem)
-    text = str(path_or_text) if is_text else _read(Path(path_or_text))
+    data = str(path_or_text) if is_text else _read(Path(path_or_text))
     try:
         with located(where):
-            return _convert(parse_text_proto(text), name)
+            return _convert(parse(data), name)
     except ImporterError as error:
         raise ImporterError(f"{where}: {error}") from None
 
 
-def _read(path: Path) -> str:
+def _read(path: Path) -> str | bytes:
     try:
-        return read_text(path)
-    except GraphError:
-        raise
+        return read_bytes(path) if path.suffix == ".pb" else read_text(path)
     except RegalError as error:
         raise ImporterError(str(error)) from None
 
@@ -69,8 +67,8 @@ class Node:
     is_final: bool
 
 
-def _convert(document: Message, name: str) -> ComputationGraph:
-    nodes = [_node(message) for message in document.get("node", [])]
+def _convert(document: Any, name: str) -> ComputationGraph:
+    nodes = [_node(message) for message in document.node]
     if not nodes:
         raise ImporterError("holds no node; is it a CostGraphDef?")
     position = {node.id: index for index, node in enumerate(nodes)}
@@ -169,65 +167,33 @@ def _check_exists(by_id: dict[int, Node], reader: Node, source: int) -> None:
 
 
 def _node(message: Any) -> Node:
-    if not isinstance(message, dict):
-        raise ImporterError(f"node: expected a message, found {message!r}")
-    label = str(_one(message, "name", ""))
-    inputs = [
-        (_integer(i, label, "preceding_node"), _integer(i, label, "preceding_port"))
-        for i in _messages(message, label, "input_info")
-    ]
-    outputs = [
-        _output(info, label, bool(inputs)) for info in _messages(message, label, "output_info")
-    ]
     kinds = ("", "host_", "device_")
     return Node(
-        id=_integer(message, label, "id"),
-        name=label,
-        inputs=inputs,
-        outputs=outputs,
-        controls=[_whole(v, label, "control_input") for v in message.get("control_input", [])],
-        cost=_size(message, label, "compute_cost"),
+        id=message.id,
+        name=message.name,
+        inputs=[(info.preceding_node, info.preceding_port) for info in message.input_info],
+        outputs=[_output(info, message) for info in message.output_info],
+        controls=message.control_input,
+        cost=_size(message, message.name, "compute_cost"),
         workspace=sum(
-            _size(message, label, key)
+            _size(message, message.name, key)
             for key in ("temporary_memory_size", "host_temp_memory_size", "device_temp_memory_size")
         ),
-        persistent=sum(_size(message, label, f"{kind}persistent_memory_size") for kind in kinds),
-        is_final=_one(message, "is_final", False) is True,
+        persistent=sum(
+            _size(message, message.name, f"{kind}persistent_memory_size") for kind in kinds
+        ),
+        is_final=message.is_final,
     )
 
 
-def _output(info: Message, label: str, has_inputs: bool) -> tuple[int, int]:
-    if "alias_input_port" in info:
-        alias = _integer(info, label, "alias_input_port")
-    else:
-        alias = 0 if has_inputs else -1
-    return (0 if alias >= 0 else _size(info, label, "size")), alias
+def _output(info: Any, node: Any) -> tuple[int, int]:
+    omitted = not info.HasField("alias_input_port")
+    alias = -1 if omitted and not node.input_info else info.alias_input_port
+    return (0 if alias >= 0 else _size(info, node.name, "size")), alias
 
 
-def _messages(message: Message, label: str, field: str) -> list[Message]:
-    values = message.get(field, [])
-    if not all(isinstance(value, dict) for value in values):
-        raise ImporterError(f"node {label!r}: {field} must be a message in braces")
-    return values
-
-
-def _one(message: Message, field: str, default: Any) -> Any:
-    """The last value of a field, as protobuf has it."""
-    return message[field][-1] if message.get(field) else default
-
-
-def _integer(message: Message, label: str, field: str) -> int:
-    return _whole(_one(message, field, 0), label, field)
-
-
-def _whole(value: Any, label: str, field: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ImporterError(f"node {label!r}: {field} must be an integer, found {value!r}")
-    return value
-
-
-def _size(message: Message, label: str, field: str) -> int:
-    value = _integer(message, label, field)
+def _size(message: Any, label: str, field: str) -> int:
+    value = getattr(message, field)
     if value < 0:
         raise ImporterError(f"node {label!r}: {field} is {value}; unknown sizes can't be scheduled")
     return value

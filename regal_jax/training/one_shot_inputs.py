@@ -1,0 +1,48 @@
+"""What a one-shot policy sees of a machine problem: features, and the best simple rule's order."""
+
+import numpy as np
+
+from regal_jax.environments.rcpsp.problem import Generation, MachineProblem
+from regal_jax.graphs import batching, precedence
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.features.rcpsp import machine_features, places
+from regal_jax.graphs.features.relations import relations
+from regal_jax.policies.one_shot.policy import OneShotConfig
+from regal_jax.policies.topological_order.policy import OrderingInputs
+from regal_jax.search.rcpsp import rules
+
+
+def one_shot_inputs(
+    graph: ComputationGraph,
+    config: OneShotConfig,
+    num_ops: int | None = None,
+    num_edges: int | None = None,
+) -> OrderingInputs:
+    """The inputs of a graph, padded if sizes are given; OptionError if it does not fit them."""
+    machines = "same_machine" in config.num_heads
+    related = relations(graph, num_ops, num_edges, machines=machines)
+    found = machine_features(
+        graph,
+        dimensions=config.dimensions,
+        feature_set=config.feature_set,
+        num_types=config.num_types,
+    )
+    if config.guided:
+        found = np.column_stack([places(best_rule(graph, config.generation)), found])
+    features = np.zeros((num_ops or graph.num_ops, found.shape[1]), np.float32)
+    features[: graph.num_ops] = found
+    return OrderingInputs(features=features, relations=related)
+
+
+def padded_inputs(graph: ComputationGraph, config: OneShotConfig) -> OrderingInputs:
+    """The inputs of a graph, padded to one of few sizes, so that few compilations are needed."""
+    num_edges = batching.padded_pairs(len(precedence.op_pairs(graph)))
+    return one_shot_inputs(graph, config, batching.padded_size(graph.num_ops), num_edges)
+
+
+def best_rule(graph: ComputationGraph, generation: Generation = "parallel") -> np.ndarray:
+    """float32[O]: priorities of the simple rule whose schedule is shortest, the first of equals.
+
+    Without windows, if generation is "lookahead".
+    """
+    return rules.shortest(MachineProblem(graph, generation=generation))[1]

@@ -42,6 +42,12 @@ def run_metis_dfs(problem: PlacementProblem, budget: Budget) -> Result:
     return _partitioned(problem, budget, partitioning.metis)
 
 
+@registry.method("mtkahypar_dfs")
+def run_mtkahypar_dfs(problem: PlacementProblem, budget: Budget) -> Result:
+    """The same with Mt-KaHyPar's partitioning (ours); needs the extra ``solvers``."""
+    return _partitioned(problem, budget, partitioning.mtkahypar)
+
+
 @registry.method("cp_sat", paper="regal_transfer_learning, 4.2")
 def run_cp_sat(problem: PlacementProblem, budget: Budget) -> Result:
     """CP-SAT (4.2), from the best of the simple orders and, for the makespan, ETF and HEFT; for a

@@ -34,7 +34,7 @@ ORDERING = ["topoformer", "dp", "approximate_dp", "depth_first_dp", "random_orde
 SAMPLING = ["list_sampling", "price_sweep", "one_shot", "gflownet", "ppo"]
 """Methods for the makespan that return the best of many samples; ``test_robust`` has more."""
 FIXED = dict.fromkeys(RULES, 2) | dict.fromkeys(
-    [*LIST_HEURISTICS, *ORDERING, "partition_dfs", "metis_dfs"], 1
+    [*LIST_HEURISTICS, *ORDERING, "partition_dfs", "metis_dfs", "mtkahypar_dfs"], 1
 )
 """Evaluations of methods that don't search."""
 FLOW = FlowConfig(network="encode_once", layers=1, size=8, heads=1, head_size=4, head_width=4)

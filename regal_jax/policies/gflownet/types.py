@@ -102,7 +102,6 @@ class FlowPolicy(NamedTuple):
 
 def masked_log_softmax(logits: jax.Array, valid: jax.Array) -> jax.Array:
     """Log-probabilities over all valid entries, -inf for the others (all of them if none is)."""
-    logits = jnp.where(valid, logits, -jnp.inf)
-    top = jnp.max(jnp.where(valid, jax.lax.stop_gradient(logits), -1e30))
-    total = jnp.sum(jnp.where(valid, jnp.exp(logits - top), 0.0))
-    return logits - top - jnp.log(jnp.maximum(total, 1e-30))
+    guarded = jnp.where(valid, logits, 0.0)
+    found = jax.nn.log_softmax(guarded, axis=None, where=valid | ~jnp.any(valid))
+    return jnp.where(valid, found, -jnp.inf)

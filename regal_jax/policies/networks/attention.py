@@ -6,6 +6,7 @@ Ops without any such neighbour get zeros, not NaN.
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import jraph
 
 BLOCK = 1024
 """Queries at a time in graphs with more ops, so that memory grows with O, not with its square."""
@@ -72,13 +73,12 @@ def edge_attention(
       used: bool[E], which edges take part.
     """
     num_ops = len(value)
-    scores = jnp.where(used[:, None], scores.astype(jnp.float32), _NEVER)
-    top = jax.ops.segment_max(jax.lax.stop_gradient(scores), receivers, num_ops)
-    top = _rows(jnp.maximum(top, _NEVER), receivers)
-    weight = jnp.where(used[:, None], jnp.exp(scores - top), 0.0)
-    total = jnp.maximum(jax.ops.segment_sum(weight, receivers, num_ops), 1e-30)
-    share = (weight / jnp.maximum(_rows(total, receivers), 1e-30)).astype(value.dtype)
-    return jax.ops.segment_sum(share[..., None] * _rows(value, senders), receivers, num_ops)
+    spare = num_ops  # the receiver of the edges that take no part
+    receivers = jnp.where(used, receivers, spare)
+    scores = jnp.where(used[:, None], scores.astype(jnp.float32), 0.0)
+    share = jraph.segment_softmax(scores, receivers, num_ops + 1).astype(value.dtype)
+    parts = share[..., None] * _rows(value, senders)
+    return jax.ops.segment_sum(parts, receivers, num_ops + 1)[:num_ops]
 
 
 def _rows(values: jax.Array, index: jax.Array) -> jax.Array:

@@ -7,8 +7,9 @@ transferred: they are in the memory of every device that reads them. Where memor
 these copies can be counted the same way (``copies``).
 """
 
+import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +24,8 @@ RANDOM_STARTS = 4
 """Bisections that start from a random op's surroundings, besides those that orders suggest."""
 WEIGHT_UNITS = 2**40
 """Weights are whole numbers that add up to about this, so that sums of them are exact."""
-METIS_UNITS = 2**29
-"""The most that weights may add up to in a METIS with 32-bit integers, with room to spare."""
+INT32_UNITS = 2**29
+"""The most that weights may add up to in 32-bit integers, with room to spare."""
 
 
 def kernighan_lin(
@@ -86,7 +87,7 @@ def metis(
     if num_devices == 1:
         return np.zeros(graph.num_ops, np.int32)
     neighbours, volume = _neighbours(graph)
-    load = _scaled(weight if np.any(weight > 0) else np.ones(graph.num_ops), METIS_UNITS)
+    load = _load(weight)
     _, part = pymetis.part_graph(
         num_devices,
         pymetis.CSRAdjacency(neighbours.offsets.tolist(), neighbours.values.tolist()),
@@ -95,6 +96,56 @@ def metis(
         options=pymetis.Options(seed=seed, ufactor=int(1000 * TOLERANCE)),
     )
     return np.array(part, np.int32)
+
+
+def mtkahypar(
+    graph: ComputationGraph, weight: np.ndarray, num_devices: int, *, seed: int = 0
+) -> np.ndarray:
+    """int32[O]: Mt-KaHyPar (Gottesbüren et al. 2024), its deterministic preset, on one thread.
+
+    It minimises what ``kernighan_lin`` does, connectivity - 1, by multilevel partitioning into all
+    parts. Bytes and ``weight`` are rounded as for ``metis``. Balance: ``TOLERANCE``, where ops
+    aren't too heavy for that. With no more ops than devices, each op has its own. The seed changes
+    little or nothing: presets that depend on it aren't repeatable, even on one thread.
+
+    Raises MissingDependencyError without the package mtkahypar.
+    """
+    try:
+        import mtkahypar as kahypar
+    except ImportError:
+        raise MissingDependencyError("mtkahypar", "solvers") from None
+    if graph.num_ops <= num_devices:
+        return np.arange(graph.num_ops, dtype=np.int32)
+    if num_devices == 1:
+        return np.zeros(graph.num_ops, np.int32)
+    nets = _hypergraph(graph, weight, copies=False)
+    kahypar.set_seed(seed)
+    initialised = _initialised_mtkahypar()
+    context = initialised.context_from_preset(kahypar.PresetType.DETERMINISTIC_QUALITY)
+    context.set_partitioning_parameters(num_devices, TOLERANCE, kahypar.Objective.KM1)
+    context.logging = False
+    hypergraph = initialised.create_hypergraph(
+        context,
+        graph.num_ops,
+        len(nets.volume),
+        [nets.pins.row(net).tolist() for net in range(len(nets.volume))],
+        _load(weight).tolist(),
+        np.maximum(_scaled(nets.volume, INT32_UNITS), 1).tolist(),
+    )
+    return np.array(hypergraph.partition(context).get_partition(), np.int32)
+
+
+@functools.cache
+def _initialised_mtkahypar() -> Any:
+    """What makes contexts and hypergraphs, on one thread: a process initialises it once."""
+    import mtkahypar
+
+    return mtkahypar.initialize(1)
+
+
+def _load(weight: np.ndarray) -> np.ndarray:
+    """int64[O]: what 32-bit packages balance: the weight, or if it is all 0, the number of ops."""
+    return _scaled(weight if np.any(weight > 0) else np.ones(len(weight)), INT32_UNITS)
 
 
 def _neighbours(graph: ComputationGraph) -> tuple[RaggedRows, np.ndarray]:
@@ -106,7 +157,7 @@ def _neighbours(graph: ComputationGraph) -> tuple[RaggedRows, np.ndarray]:
     one, other = np.divmod(pair, graph.num_ops)
     ends = np.concatenate([one, other]), np.concatenate([other, one])
     order = np.argsort(ends[0], kind="stable")
-    positive = np.maximum(_scaled(np.tile(volume, 2), METIS_UNITS), 1)
+    positive = np.maximum(_scaled(np.tile(volume, 2), INT32_UNITS), 1)
     return ragged_rows(*ends, graph.num_ops), positive[order]
 
 

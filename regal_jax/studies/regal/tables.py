@@ -36,7 +36,8 @@ HEADROOM = 2.0
 
 _FIXED = (
     *("depth_first", "breadth_first", "random_order", "lpmf", "xla_list", "xla_dfs"),
-    *("partition_dfs", "metis_dfs", "critical_path", "heft", "cpop", "etf", "hbmct", "cp_sat"),
+    *("partition_dfs", "metis_dfs", "mtkahypar_dfs", "cp_sat"),
+    *("critical_path", "heft", "cpop", "etf", "hbmct"),
 )
 """Methods without a budget of evaluations."""
 

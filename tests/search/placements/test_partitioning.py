@@ -16,13 +16,19 @@ from regal_jax.search.orders import rules
 from regal_jax.search.placements import partitioning
 from tests.strategies import computation_graphs
 
-PARTITIONERS = {"kernighan_lin": partitioning.kernighan_lin, "metis": partitioning.metis}
+PARTITIONERS = {
+    "kernighan_lin": partitioning.kernighan_lin,
+    "metis": partitioning.metis,
+    "mtkahypar": partitioning.mtkahypar,
+}
+PACKAGES = {"metis": "pymetis", "mtkahypar": "mtkahypar"}
+"""What partitioners need that the package doesn't."""
 
 
 @pytest.fixture(params=sorted(PARTITIONERS))
 def partition(request):
-    if request.param == "metis":
-        pytest.importorskip("pymetis")
+    if request.param in PACKAGES:
+        pytest.importorskip(PACKAGES[request.param])
     return PARTITIONERS[request.param]
 
 
@@ -106,8 +112,8 @@ def test_cut_bytes_is_what_transfers_move(graph, num_devices, random):
 def test_every_graph_has_a_placement_that_depends_on_the_seed_alone(
     graph, num_devices, seed, name, objective
 ):
-    if name == "metis":
-        pytest.importorskip("pymetis")
+    if name in PACKAGES:
+        pytest.importorskip(PACKAGES[name])
     weight = rules.op_weights(graph, objective).astype(float)
     placement = PARTITIONERS[name](graph, weight, num_devices, seed=seed)
     assert placement.dtype == np.int32
@@ -216,10 +222,22 @@ def test_real_weights_are_balanced(partition):
 def test_seeds_lead_to_different_partitions(partition):
     graph = random_graph(2, 200)
     seeds = {tuple(partition(graph, graph.duration, 4, seed=seed).tolist()) for seed in range(5)}
-    assert len(seeds) > 1
+    if partition is not partitioning.mtkahypar:  # whose deterministic preset has its own
+        assert len(seeds) > 1
 
 
-def test_metis_is_optional(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pymetis", None)
-    with pytest.raises(MissingDependencyError, match="solvers"):
-        partitioning.metis(random_graph(0), np.ones(8), 2)
+def test_mtkahypar_cuts_fewer_bytes_than_one_level():
+    pytest.importorskip("mtkahypar")
+    graphs = [random_graph(seed, 200) for seed in range(5)]
+    ours, theirs = (
+        sum(cut_bytes(graph, PARTITIONERS[name](graph, graph.duration, 4)) for graph in graphs)
+        for name in ("kernighan_lin", "mtkahypar")
+    )
+    assert theirs < ours
+
+
+@pytest.mark.parametrize(("name", "package"), PACKAGES.items())
+def test_packages_are_optional(monkeypatch, name, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingDependencyError, match=f"{package}.*solvers"):
+        PARTITIONERS[name](random_graph(0), np.ones(8), 2)

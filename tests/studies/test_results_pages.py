@@ -103,8 +103,20 @@ def test_improvements_by_hand():
     assert "at most 5,000 evaluations, 2 devices, 2 seeds" in text
     line = next(line for line in text.splitlines() if "`auto 5000`" in line)
     cells = [cell.strip() for cell in line.split("|")[1:-1]]
-    assert cells == ["`auto 5000`", "15.0 [15.0, 15.0]", "3,000", ""]
+    assert cells == ["`auto 5000`", "15.0", "3,000", ""]
     assert "as traced (1 graphs)" in text
+
+
+def test_ten_graphs_have_an_interval():
+    made = [
+        row | {"graph": f"g{n}", "value": row["value"] + n * (row["method"] == "brkga")}
+        for n in range(10)
+        for row in rows({"brkga": [100], "auto": [90]})
+    ]
+    line = next(line for line in results_pages.improvements(made).splitlines() if "`auto`" in line)
+    mean = 100 * sum(1 - 90 / (100 + n) for n in range(10)) / 10
+    low, high = map(float, re.search(rf"\| +{mean:.1f} \[(.*), (.*)\]", line).groups())
+    assert 10 < low < mean < high < 100 * 19 / 109
 
 
 @pytest.mark.parametrize(

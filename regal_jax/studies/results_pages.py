@@ -1,0 +1,181 @@
+"""Pages of results: tables in README.md and docs/results that are made from the CSV files there.
+
+A table stands between ``<!-- results: NAME -->`` and ``<!-- end -->`` and is made from
+``docs/results/NAME.csv``. Results that were typed have no rows; the section or the page that has
+them says that they are from *before*.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from regal_jax.errors import RegalError
+from regal_jax.graphs import files
+from regal_jax.reporting import results, tables
+from regal_jax.reporting.results import Row
+from regal_jax.reporting.statistics import MeanInterval
+from regal_jax.studies.comparison import searches
+from regal_jax.studies.flags import option
+from regal_jax.studies.regal.tables import PAPER
+
+BEFORE = "*before*"
+"""The mark of numbers without rows, in the section or the table that has them."""
+
+_BLOCK = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+_CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+_HEADING = re.compile(r"^(#+) ")
+_RESULT = re.compile(r"\d ?%|\[-?\d[\d.]*, -?\d|\d ?(?:±|\+-) ?\d|\| *[-+]?\d+\.\d")
+"""A percentage, an interval, a spread, or a fraction in a table."""
+_REFERENCE = "brkga"
+_FEWEST_GRAPHS = 10
+"""From which on an interval is shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is made, and where."""
+
+    folder: str = option(".", "The repository: README.md and docs/results are in it.")
+    check: bool = option(False, "Write nothing; exit with 1 where a number has no row.")
+
+
+def write(folder: Path) -> None:
+    """Makes the tables of all pages anew. RegalError for a block without a CSV file."""
+    for page in _pages(folder):
+        text = page.read_text()
+        made = generated(text, folder)
+        if made != text:
+            files.write_atomically(page, lambda file: file.write(made.encode()))  # noqa: B023
+
+
+def faults(folder: Path) -> list[str]:
+    """A line for each table that differs from its rows, and for each line with typed results."""
+    found = []
+    for page in _pages(folder):
+        text, name = page.read_text(), page.relative_to(folder)
+        for block in _BLOCK.finditer(text):
+            if block[3] != _table(block[2], folder):
+                found.append(f"{name}: results: {block[2]}: differs from {block[2]}.csv")
+        typed = typed_results(text)
+        found += [
+            f"{name}, line {number}: a result that no CSV has: {line}" for number, line in typed
+        ]
+    return found
+
+
+def generated(text: str, folder: Path) -> str:
+    """A page with its tables made anew."""
+    return _BLOCK.sub(lambda block: block[1] + _table(block[2], folder) + block[4], text)
+
+
+def typed_results(text: str) -> list[tuple[int, str]]:
+    """Lines (number, text) with results outside of blocks, but for code and what is marked: the
+    rest of a section after BEFORE, and a table with it in its header."""
+    found, level, marked, in_table = [], 0, 0, False
+    for number, line in enumerate(_without(_BLOCK, _without(_CODE, text)).splitlines(), 1):
+        if heading := _HEADING.match(line):
+            level = len(heading[1])
+            marked = marked if marked < level else 0
+        in_table = line.startswith("|") and (in_table or BEFORE in line)
+        if BEFORE in line and not in_table:
+            marked = level
+        if _RESULT.search(line) and not marked and not in_table:
+            found.append((number, line))
+    return found
+
+
+def improvements(rows: Sequence[Row]) -> str:
+    """Table 1 of REGAL from rows of a comparison: percent over brkga by setting, in Markdown.
+
+    Raises RegalError for rows of several budgets or platforms, without brkga, or with other graphs
+    or seeds for some methods.
+    """
+    reference, table = _label(rows), dict[str, dict[str, str]]()
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        count = _check_same_searches(rows, setting, reference)
+        for line in searches.summary(rows, setting, reference):
+            row = table.setdefault(line.method, {"method": f"`{line.method}`"})
+            row[f"{setting} ({count} graphs)"] = _cell(line.improvement, count)
+    for label, row in table.items():
+        row |= _spent_and_paper([each for each in rows if each["method"] == label])
+    return f"{_caption(rows)}\n\n{tables.markdown_table(list(table.values()))}\n"
+
+
+def _spent_and_paper(rows: Sequence[Row]) -> dict[str, str]:
+    """The last columns of a method's line, from its rows."""
+    spent = [int(row["evaluations"]) for row in rows if row["metric"] == "cost"]
+    improvement = PAPER["peak_memory"].get(rows[0]["method"].split()[0], (None, 0.0))[0]
+    return {
+        "evaluations, mean": f"{sum(spent) / len(spent):,.0f}",
+        "REGAL's paper (its graphs)": "" if improvement is None else f"{improvement:g}",
+    }
+
+
+def _check_same_searches(rows: Sequence[Row], setting: str, reference: str) -> int:
+    """The number of graphs of a setting. RegalError unless all methods have the same searches."""
+    done: dict[str, set] = {}
+    for row in rows:
+        if row["setting"] == setting and row["metric"] == "cost":
+            done.setdefault(row["method"], set()).add((row["graph"], row["seed"]))
+    for label, own in done.items():
+        if own != done[reference]:
+            raise RegalError(
+                f"results: {setting}: {label} has {len(own)} searches, {reference}"
+                f" {len(done[reference])} or others; finish the comparison"
+            )
+    return len({graph for graph, _ in done[reference]})
+
+
+TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
+    {"regal_memory": improvements}
+)
+"""How each table is made of its rows."""
+
+
+def _without(pattern: re.Pattern[str], text: str) -> str:
+    """A text with blank lines for what matches."""
+    return pattern.sub(lambda match: "\n" * match[0].count("\n"), text)
+
+
+def _pages(folder: Path) -> Iterator[Path]:
+    yield folder / "README.md"
+    yield from sorted((folder / "docs" / "results").glob("*.md"))
+
+
+def _table(name: str, folder: Path) -> str:
+    path = folder / "docs" / "results" / f"{name}.csv"
+    if name not in TABLES:
+        raise RegalError(f"results: {name}: is none of {', '.join(TABLES)}; correct the page")
+    return "\n" + TABLES[name](results.read_results(path)) + "\n"
+
+
+def _label(rows: Sequence[Row]) -> str:
+    labels = [row["method"] for row in rows if row["method"].split()[0] == _REFERENCE]
+    if not labels:
+        raise RegalError(f"results: no rows of {_REFERENCE}, over which improvements are")
+    return labels[0]
+
+
+def _caption(rows: Sequence[Row]) -> str:
+    budget, devices = _one(rows, "budget"), _one(rows, "devices")
+    seeds = len({row["seed"] for row in rows})
+    return (
+        f"Improvement of peak memory over `{_label(rows)}` in percent, mean and 95 % interval over"
+        f" graphs\n(fewer than {_FEWEST_GRAPHS}: the mean alone); at most {int(budget):,}"
+        f" evaluations, {devices} devices, {seeds} seeds."
+    )
+
+
+def _one(rows: Sequence[Row], column: str) -> str:
+    values = {row[column] for row in rows}
+    if len(values) > 1:
+        raise RegalError(f"results: rows of several {column}: {', '.join(sorted(values))}")
+    return values.pop()
+
+
+def _cell(value: MeanInterval, graphs: int) -> str:
+    """A mean and its interval; of few graphs the mean alone, since their bootstrap says little."""
+    interval = f" [{value.low:.1f}, {value.high:.1f}]" if graphs >= _FEWEST_GRAPHS else ""
+    return f"{value.mean:.1f}{interval}"

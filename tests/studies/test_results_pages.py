@@ -1,0 +1,147 @@
+"""Pages of results: what they show is in the rows, and a typed number is caught."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regal_jax.errors import RegalError
+from regal_jax.reporting import results
+from regal_jax.studies import results_pages
+
+ROOT = Path(__file__).parents[2]
+BLOCK = "# Title\n<!-- results: regal_memory -->\n<!-- end -->\n"
+
+
+def rows(costs, **columns):
+    """Rows of a comparison from {method: [cost by seed]} on one graph."""
+    common = {"setting": "as traced", "graph": "g", "evaluations": "5000", "budget": "5000"}
+    common |= {"devices": "2", "metric": "cost"} | columns
+    return [
+        common | {"method": method, "seed": seed, "value": value}
+        for method, values in costs.items()
+        for seed, value in enumerate(values)
+    ]
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """The pages of this repository, to be changed."""
+    shutil.copy(ROOT / "README.md", tmp_path)
+    shutil.copytree(ROOT / "docs" / "results", tmp_path / "docs" / "results")
+    return tmp_path
+
+
+def test_what_the_pages_show_is_in_the_rows():
+    assert results_pages.faults(ROOT) == []
+
+
+def test_a_typed_number_in_a_block_is_caught_and_made_anew(repository):
+    page = repository / "README.md"
+    text = page.read_text()
+    shown = re.search(r"`regal 5000` *\| *(-?\d+\.\d)", text)
+    page.write_text(text[: shown.start(1)] + "99.9" + text[shown.end(1) :])
+    assert results_pages.faults(repository) == [
+        "README.md: results: regal_memory: differs from regal_memory.csv"
+    ]
+    results_pages.write(repository)
+    assert page.read_text() == text
+
+
+def test_a_changed_row_is_caught(repository):
+    path = repository / "docs" / "results" / "regal_memory.csv"
+    path.write_text(path.read_text().replace(",brkga 5000,0,cost,", ",brkga 5000,0,cost,9"))
+    assert len(results_pages.faults(repository)) == 1
+
+
+def test_the_launcher_says_what_differs_in_a_line_each(repository):
+    def launch(*flags):
+        script = ROOT / "experiments" / "results_pages.py"
+        command = [sys.executable, str(script), f"--folder={repository}", *flags]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+    page = repository / "docs" / "results" / "xla.md"
+    page.write_text("# XLA\nIt needs 28 % less.\n")
+    checked = launch("--check")
+    assert checked.returncode == 1
+    assert checked.stderr.splitlines() == [
+        "docs/results/xla.md, line 2: a result that no CSV has: It needs 28 % less."
+    ]
+    page.write_text("# XLA\n")
+    assert launch().returncode == launch("--check").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["It gains 2.2 %.", "| `regal` | 3.6 |", "It has [0.1, 2] more.", "It takes 4.46 ± 0.14."],
+)
+def test_typed_results_are_found_unless_marked(line):
+    assert results_pages.typed_results(f"# A\n{line}\n") == [(2, line)]
+    for marked in (
+        f"# A\n*before*:\n## B\n{line}\n",
+        f"| a (*before*) |\n{line}\n" if line.startswith("|") else f"# A *before*\n{line}\n",
+        f"# A\n```\n{line}\n```\n",
+        f"# A\n<!-- results: x -->\n{line}\n<!-- end -->\n",
+    ):
+        assert results_pages.typed_results(marked) == []
+    assert results_pages.typed_results(f"# A\n*before*\n# B\n{line}\n") == [(4, line)]
+
+
+def test_plain_numbers_are_no_results():
+    text = "JAX 0.10.2, at most 1,600 ops of 92 graphs\n| timm 1.0.31 | 855 |\n"
+    assert results_pages.typed_results(text) == []
+
+
+def test_improvements_by_hand():
+    made = rows({"brkga 5000": [100, 200], "auto 5000": [90, 160]})
+    made[-1]["evaluations"] = "1000"
+    text = results_pages.improvements(made)
+    assert "over `brkga 5000`" in text
+    assert "at most 5,000 evaluations, 2 devices, 2 seeds" in text
+    line = next(line for line in text.splitlines() if "`auto 5000`" in line)
+    cells = [cell.strip() for cell in line.split("|")[1:-1]]
+    assert cells == ["`auto 5000`", "15.0", "3,000", ""]
+    assert "as traced (1 graphs)" in text
+
+
+def test_ten_graphs_have_an_interval():
+    made = [
+        row | {"graph": f"g{n}", "value": row["value"] + n * (row["method"] == "brkga")}
+        for n in range(10)
+        for row in rows({"brkga": [100], "auto": [90]})
+    ]
+    line = next(line for line in results_pages.improvements(made).splitlines() if "`auto`" in line)
+    mean = 100 * sum(1 - 90 / (100 + n) for n in range(10)) / 10
+    low, high = map(float, re.search(rf"\| +{mean:.1f} \[(.*), (.*)\]", line).groups())
+    assert 10 < low < mean < high < 100 * 19 / 109
+
+
+@pytest.mark.parametrize(
+    ("some", "message"),
+    [
+        (rows({"regal 5000": [1]}), "no rows of brkga"),
+        (rows({"brkga 5000": [1, 2], "regal 5000": [1]}), "finish the comparison"),
+        (rows({"brkga 5000": [1]}) + rows({"auto": [1]}, budget="9"), "rows of several budget"),
+    ],
+)
+def test_rows_that_do_not_belong_together_are_refused(some, message):
+    with pytest.raises(RegalError, match=message):
+        results_pages.improvements(some)
+
+
+def test_a_block_needs_its_file_and_its_table(tmp_path):
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    (tmp_path / "README.md").write_text(BLOCK)
+    with pytest.raises(RegalError, match=r"regal_memory\.csv: no such file"):
+        results_pages.faults(tmp_path)
+    (tmp_path / "README.md").write_text(BLOCK.replace("regal_memory", "other"))
+    with pytest.raises(RegalError, match="other: is none of regal_memory"):
+        results_pages.faults(tmp_path)
+
+
+def test_the_rows_that_are_shown_have_keys():
+    for path in (ROOT / "docs" / "results").glob("*.csv"):
+        assert all(len(row["key"]) == 16 for row in results.read_results(path))

@@ -1,4 +1,4 @@
-"""Tables of rows (dicts) as text or rich, and numbers in units a person reads."""
+"""Tables of rows (dicts) as text, Markdown or rich, and numbers in units a person reads."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -46,6 +46,17 @@ def text_table(rows: Sequence[Row], columns: Sequence[str] | None = None) -> str
     right, widths = _alignment(rows, columns), _widths(columns, cells)
     lines = [columns, ["-" * width for width in widths], *cells]
     return "\n".join("  ".join(_padded(line, widths, right)).rstrip() for line in lines)
+
+
+def markdown_table(rows: Sequence[Row], columns: Sequence[str] | None = None) -> str:
+    """Rows as a Markdown table, aligned in the source, too; pipes are escaped."""
+    columns, cells = _cells(rows, columns)
+    cells = [[cell.replace("|", "\\|") for cell in line] for line in cells]
+    right = _alignment(rows, columns)
+    widths = [max(3, width) for width in _widths(columns, cells)]
+    rule = ["-" * (w - 1) + (":" if r else "-") for w, r in zip(widths, right, strict=True)]
+    lines = [_padded(line, widths, right) for line in (columns, rule, *cells)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def print_table(

@@ -54,6 +54,15 @@ def test_text_table():
     assert tables.text_table([], ["a"]) == "a\n-"
 
 
+def test_markdown_table():
+    assert tables.markdown_table(ROWS) == (
+        "| graph     | peak | note |\n"
+        "| --------- | ---: | ---- |\n"
+        "| a\\|b      | 12.5 |      |\n"
+        "| long name |    3 | x    |"
+    )
+
+
 def test_printed_plain_unless_on_a_terminal():
     plain, terminal = io.StringIO(), io.StringIO()
     terminal.isatty = lambda: True

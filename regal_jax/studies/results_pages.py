@@ -15,7 +15,7 @@ from regal_jax.errors import RegalError
 from regal_jax.graphs import files
 from regal_jax.reporting import results, tables
 from regal_jax.reporting.results import Row
-from regal_jax.reporting.statistics import MeanInterval
+from regal_jax.reporting.statistics import LEAST_GRAPHS
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.flags import option
 from regal_jax.studies.regal.tables import PAPER
@@ -29,8 +29,6 @@ _HEADING = re.compile(r"^(#+) ")
 _RESULT = re.compile(r"\d ?%|\[-?\d[\d.]*, -?\d|\d ?(?:±|\+-) ?\d|\| *[-+]?\d+\.\d")
 """A percentage, an interval, a spread, or a fraction in a table."""
 _REFERENCE = "brkga"
-_FEWEST_GRAPHS = 10
-"""From which on an interval is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +95,7 @@ def improvements(rows: Sequence[Row]) -> str:
         count = _check_same_searches(rows, setting, reference)
         for line in searches.summary(rows, setting, reference):
             row = table.setdefault(line.method, {"method": f"`{line.method}`"})
-            row[f"{setting} ({count} graphs)"] = _cell(line.improvement, count)
+            row[f"{setting} ({count} graphs)"] = line.improvement.text(".1f")
     for label, row in table.items():
         row |= _spent_and_paper([each for each in rows if each["method"] == label])
     return f"{_caption(rows)}\n\n{tables.markdown_table(list(table.values()))}\n"
@@ -163,7 +161,7 @@ def _caption(rows: Sequence[Row]) -> str:
     seeds = len({row["seed"] for row in rows})
     return (
         f"Improvement of peak memory over `{_label(rows)}` in percent, mean and 95 % interval over"
-        f" graphs\n(fewer than {_FEWEST_GRAPHS}: the mean alone); at most {int(budget):,}"
+        f" graphs\n(fewer than {LEAST_GRAPHS}: the mean alone); at most {int(budget):,}"
         f" evaluations, {devices} devices, {seeds} seeds."
     )
 
@@ -173,9 +171,3 @@ def _one(rows: Sequence[Row], column: str) -> str:
     if len(values) > 1:
         raise RegalError(f"results: rows of several {column}: {', '.join(sorted(values))}")
     return values.pop()
-
-
-def _cell(value: MeanInterval, graphs: int) -> str:
-    """A mean and its interval; of few graphs the mean alone, since their bootstrap says little."""
-    interval = f" [{value.low:.1f}, {value.high:.1f}]" if graphs >= _FEWEST_GRAPHS else ""
-    return f"{value.mean:.1f}{interval}"

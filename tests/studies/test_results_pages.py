@@ -103,7 +103,7 @@ def test_improvements_by_hand():
     assert "at most 5,000 evaluations, 2 devices, 2 seeds" in text
     line = next(line for line in text.splitlines() if "`auto 5000`" in line)
     cells = [cell.strip() for cell in line.split("|")[1:-1]]
-    assert cells == ["`auto 5000`", "15.0", "3,000", ""]
+    assert cells == ["`auto 5000`", "15.0 (n = 1)", "3,000", ""]
     assert "as traced (1 graphs)" in text
 
 

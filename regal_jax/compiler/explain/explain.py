@@ -34,7 +34,7 @@ def explain(source: Any, *args: Any, search: bool | Search = False, **kwargs: An
 
     Raises:
       ImporterError: no such file, or not a module. CompilerError: a module without a schedule, or
-        a function that ``rj.jit`` can't compile. OptionError: arguments where none belong. What
+        a function that ``rj.jit(strict=True)`` refuses. OptionError: arguments where none belong. What
         the function raises when it is traced passes.
     """
     temp_bytes = None

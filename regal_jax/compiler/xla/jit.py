@@ -1,14 +1,20 @@
-"""``rj.jit``: a function compiled by XLA in the order that needs the least memory."""
+"""``rj.jit``: a function compiled by XLA in the order that needs the least memory.
+
+What isn't about the order is JAX's: tracing, with its caches and contexts, tells programs apart;
+all else (``eval_shape``, ``trace``, lowering, messages for bad input) is the jitted function's own.
+"""
 
 import functools
 import threading
 import types
+import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
-import jax.api_util
+from jax._src.core import trace_state_clean
 
 from regal_jax.compiler.xla import decisions
 from regal_jax.compiler.xla.candidates import METHODS, Search
@@ -18,88 +24,151 @@ from regal_jax.options import Budget
 from regal_jax.registry import find_method
 
 DEFAULT_CACHE = "default"
+_config: Any = jax.config
+
+
+class RescheduleWarning(UserWarning):
+    """A function runs as ``jax.jit`` compiles it, where it was to have an order of its own."""
 
 
 class Rescheduled:
     """A jitted function whose programs are compiled in the order of least memory.
 
-    It is called like the jitted function and returns the same numbers, bit for bit. Arguments of
-    new shapes, types or static values are searched for and compiled at the first call. Inside other
-    transformations (``grad``, ``vmap``, another ``jit``) it is the plain jitted function.
+    It is called like the jitted function and returns the same numbers, bit for bit. Where JAX
+    would compile, a search comes first. Where an order can't be given (side effects, a backend or a
+    JAX without a hook, or inside ``grad``, ``vmap`` and another ``jit``), it is the jitted
+    function, with one ``RescheduleWarning``; ``strict`` makes that a CompilerError. It is the
+    jitted function also while JAX debugs (``jax_disable_jit``, ``jax_debug_nans``,
+    ``jax_debug_infs``), which runs ops one by one. Other attributes are those of the jitted
+    function.
 
     Attributes:
       reports: what was decided, one for every compiled program, oldest first.
     """
 
-    def __init__(self, jitted: Any, options: Options):
+    def __init__(self, jitted: Any, options: Options, *, strict: bool = False):
         if not (hasattr(jitted, "lower") and hasattr(jitted, "trace")):
             kind = type(jitted).__name__
             raise OptionError(f"reschedule: takes a jitted function, got {kind}: use rj.jit")
-        self._jitted = jitted
-        self._options = options
-        self._compiled: dict[Any, jax.stages.Compiled] = {}
-        self._lock = threading.Lock()
+        functools.update_wrapper(self, jitted)
+        self.__wrapped__ = getattr(jitted, "__wrapped__", jitted)
+        self._jitted, self._options, self._strict = jitted, options, strict
+        self._programs: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
+        self._lock = threading.RLock()
+        self._warned: set[str] = set()
         self.reports: list[Report] = []
-        self.__wrapped__ = jitted
-        self.__name__ = getattr(jitted, "__name__", "function")
-        self.__doc__ = getattr(jitted, "__doc__", None)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        dynamic, key = _split(self._jitted, args, kwargs)
-        leaves, tree = jax.tree.flatten(dynamic)
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        if _config.jax_disable_jit or _config.jax_debug_nans or _config.jax_debug_infs:
             return self._jitted(*args, **kwargs)
-        signature = (tree, key, _context(), *map(_abstract, leaves))
-        compiled = self._compiled.get(signature)
-        if compiled is None:
-            with self._lock:
-                compiled = self._compiled.get(signature)
-                if compiled is None:
-                    compiled = self.lower(*args, **kwargs).compile()
-                    self._compiled[signature] = compiled
-        return compiled(*dynamic[0], **dynamic[1])
+        if not trace_state_clean():
+            name = self.__name__
+            self._plainly(
+                "inside grad, vmap or another jit it has no program of its own to reorder; put"
+                f" rj.jit outermost, as in rj.jit(jax.grad({name}))"
+            )
+            return self._jitted(*args, **kwargs)
+        traced = self._jitted.trace(*args, **kwargs)
+        split = _split(self._jitted, args, kwargs)
+        program = self._program(traced, split)
+        if program is None:
+            return self._jitted(*args, **kwargs)
+        return program(*split.args, **split.kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
-    def lower(self, *args: Any, **kwargs: Any) -> "Lowered":
-        """Like ``jax.jit(f).lower``; arguments may be ``jax.ShapeDtypeStruct``.
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "_jitted" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._jitted, name)
 
-        Raises CompilerError for a function with side effects, whose order matters.
-        """
+    def __repr__(self) -> str:
+        return f"<Rescheduled {self._jitted!r}>"
+
+    def __copy__(self) -> "Rescheduled":
+        return Rescheduled(self._jitted, self._options, strict=self._strict)
+
+    def __deepcopy__(self, memo: dict) -> "Rescheduled":
+        return self.__copy__()
+
+    def lower(self, *args: Any, **kwargs: Any) -> "Lowered":
+        """Like ``jax.jit(f).lower``; arguments may be ``jax.ShapeDtypeStruct``."""
         traced = self._jitted.trace(*args, **kwargs)
-        if traced.jaxpr.effects:
-            effects = ", ".join(sorted(str(effect) for effect in traced.jaxpr.effects))
-            raise CompilerError(
-                f"{self.__name__} has side effects ({effects}), which a new order could change: "
-                "use jax.jit"
-            )
-        return Lowered(traced.lower(), self._options, self.reports)
+        return Lowered(traced.lower(), functools.partial(self._compile, traced))
+
+    def clear_cache(self) -> None:
+        """Forgets all programs, those of the jitted function, too."""
+        with self._lock:
+            self._programs.clear()
+            self._jitted.clear_cache()
+
+    def _cache_size(self) -> int:
+        return sum(map(len, self._programs.values())) + self._jitted._cache_size()
+
+    def _program(self, traced: Any, split: "_Split") -> Callable | None:
+        """The compiled function for a trace, None for JAX's own; it is compiled if need be.
+
+        Tracing is done before the lock is taken: it runs the function, which may call itself.
+        """
+        where = (_context(), *map(_placed, jax.tree.leaves((split.args, split.kwargs))))
+        with self._lock:
+            known = self._programs.setdefault(traced.jaxpr, {})
+            if where not in known:
+                made = self._compile(traced, traced.lower(), None)
+                known[where] = None if made is None else made[0]
+            return known[where]
+
+    def _compile(
+        self, traced: Any, lowered: Any, options: Any
+    ) -> tuple[jax.stages.Compiled, Report] | None:
+        """In the order of least memory; None, or CompilerError if strict, where none is given."""
+        try:
+            if traced.jaxpr.effects:
+                effects = ", ".join(sorted(str(effect) for effect in traced.jaxpr.effects))
+                raise CompilerError(f"a new order could change its side effects ({effects})")
+            compiled, report = compile_best(lowered, self._options, options)
+        except CompilerError as error:
+            self._plainly(str(error))
+            return None
+        self.reports.append(report)
+        return compiled, report
+
+    def _plainly(self, reason: str) -> None:
+        """Says, once, why the function is left to ``jax.jit``; raises CompilerError if strict."""
+        text = f"rj.jit of {self.__name__}: {reason}"
+        if self._strict:
+            raise CompilerError(text)
+        if reason not in self._warned:
+            self._warned.add(reason)
+            warnings.warn(f"{text}; it runs as jax.jit compiles it", RescheduleWarning, 3)
 
 
 class Lowered:
     """A lowered function that ``compile`` turns into ``jax.stages.Compiled``.
 
     Attributes:
-      plain: what JAX lowered.
-      report: what was decided when it was compiled last, or None.
+      plain: what JAX lowered, whose attributes this has, too.
+      report: what was decided when it was compiled last; None before, and without a decision.
     """
 
-    def __init__(self, plain: jax.stages.Lowered, options: Options, reports: list[Report]):
+    def __init__(self, plain: jax.stages.Lowered, compile_best: Callable[..., Any]):
         self.plain = plain
         self.report: Report | None = None
-        self._options = options
-        self._reports = reports
+        self._compile_best = compile_best
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "plain" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.plain, name)
 
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> jax.stages.Compiled:
-        """The program in the order of least memory. Raises CompilerError (``compile_best``)."""
-        compiled, self.report = compile_best(self.plain, self._options, compiler_options)
-        self._reports.append(self.report)
+        """The program in the order of least memory; see ``Rescheduled`` for where it isn't."""
+        made = self._compile_best(self.plain, compiler_options)
+        if made is None:
+            return self.plain.compile(dict(compiler_options or {}) or None)
+        compiled, self.report = made
         return compiled
-
-    def as_text(self) -> str:
-        """The program before XLA (StableHLO)."""
-        return self.plain.as_text()
 
 
 def jit(
@@ -111,6 +180,7 @@ def jit(
     seed: int = 0,
     top_k: int = Options().top_k,
     cache: str | Path | None = DEFAULT_CACHE,
+    strict: bool = False,
     **jit_options: Any,
 ) -> Any:
     """``jax.jit``, with XLA running the program in the order that needs the least memory.
@@ -123,14 +193,16 @@ def jit(
       seed: same seed, same order.
       top_k: how many of the orders are compiled, besides XLA's own two, to see their true bytes.
       cache: folder of earlier decisions; "default" is ``~/.cache/regal_jax/orders``, None is none.
+      strict: raise CompilerError where an order can't be given: JAX without a hook behind the
+        scheduler (before 0.10.2), not on CPUs, a function with side effects, or inside another
+        transformation. Otherwise such calls are those of ``jax.jit``, with one warning.
       **jit_options: those of ``jax.jit`` (static_argnums, donate_argnames, ...).
 
     Returns:
       A ``Rescheduled`` function.
 
     Raises:
-      OptionError: an option out of its range. At calls, CompilerError: JAX without a hook behind
-        the scheduler (before 0.10.2), not on CPUs, or a function with side effects.
+      OptionError: an option out of its range.
     """
     made = functools.partial(
         reschedule,
@@ -140,6 +212,7 @@ def jit(
         seed=seed,
         top_k=top_k,
         cache=cache,
+        strict=strict,
     )
     if fun is None:
         return lambda fun: made(jax.jit(fun, **jit_options))
@@ -155,6 +228,7 @@ def reschedule(
     seed: int = 0,
     top_k: int = Options().top_k,
     cache: str | Path | None = DEFAULT_CACHE,
+    strict: bool = False,
 ) -> Rescheduled:
     """What ``jit`` does, for a function that is jitted already; the same options and errors.
 
@@ -169,34 +243,32 @@ def reschedule(
         raise OptionError(f"time_limit must be positive, got {time_limit}")
     folder = decisions.default_folder() if cache == DEFAULT_CACHE else cache and Path(cache)
     search = Search(tuple(methods), evaluations, time_limit, seed)
-    return Rescheduled(jitted, Options(search, top_k, folder or None))
+    return Rescheduled(jitted, Options(search, top_k, folder or None), strict=strict)
 
 
-def _split(jitted: Any, args: Sequence, kwargs: Mapping[str, Any]) -> tuple[tuple, tuple]:
-    """((dynamic args, dynamic kwargs), static values): compiled functions take no static ones.
+class _Split(NamedTuple):
+    """The arguments that a compiled function takes: all but the static ones."""
 
-    JAX has no public way to tell which these are.
-    """
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def _split(jitted: Any, args: Sequence, kwargs: Mapping[str, Any]) -> _Split:
+    """JAX has no public way to tell which arguments are static."""
     info = getattr(jitted, "_jit_info", None)
-    wanted = {n + len(args) if n < 0 else n for n in getattr(info, "static_argnums", ())}
-    numbers = wanted.intersection(range(len(args)))
+    numbers = {n + len(args) if n < 0 else n for n in getattr(info, "static_argnums", ())}
     names = set(getattr(info, "static_argnames", ()))
-    static = (
-        *((number, args[number]) for number in sorted(numbers)),
-        *((name, kwargs[name]) for name in sorted(names.intersection(kwargs))),
+    return _Split(
+        tuple(arg for number, arg in enumerate(args) if number not in numbers),
+        {name: value for name, value in kwargs.items() if name not in names},
     )
-    dynamic = tuple(arg for number, arg in enumerate(args) if number not in numbers)
-    return (dynamic, {name: kwargs[name] for name in kwargs if name not in names}), static
 
 
-def _abstract(leaf: Any) -> tuple:
-    """What a program depends on of an argument."""
-    if isinstance(leaf, jax.Array):
-        return leaf.aval, leaf.sharding if leaf.committed else None
-    return jax.api_util.shaped_abstractify(leaf), None
+def _placed(leaf: Any) -> Any:
+    """Where an argument is, if it has to stay there."""
+    return leaf.sharding if isinstance(leaf, jax.Array) and leaf.committed else None
 
 
 def _context() -> tuple:
-    """What programs depend on besides arguments."""
-    names = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_device")
-    return tuple(getattr(jax.config, name) for name in names)
+    """What a program depends on besides its trace and arguments: where it will run."""
+    return _config.jax_default_device, jax.sharding.get_mesh()

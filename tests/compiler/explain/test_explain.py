@@ -9,6 +9,7 @@ from jax.experimental.compilation_cache import compilation_cache
 import regal_jax as rj
 from regal_jax.compiler.explain.explain import explain, explain_named
 from regal_jax.compiler.xla.candidates import Search
+from regal_jax.compiler.xla.jit import RescheduleWarning
 from regal_jax.errors import CompilerError, ImporterError, OptionError
 
 W, X = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((32, 32), (8, 32)))
@@ -114,7 +115,10 @@ def test_side_effects_of_rescheduled_functions():
         return x
 
     with pytest.raises(CompilerError, match="side effects"):
-        explain(rj.jit(printing, cache=None), X)
+        explain(rj.jit(printing, cache=None, strict=True), X)
+    with pytest.warns(RescheduleWarning, match="side effects"):
+        found = explain(rj.jit(printing, cache=None), X)
+    assert found.peak == explain(jax.jit(printing), X).peak
 
 
 MODEL = """

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import warnings
 from functools import partial
 
 import jax
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import regal_jax as rj
+from regal_jax.compiler.xla.jit import RescheduleWarning
 from regal_jax.compiler.xla.reschedule import DEFAULT, MEMORY, memory_of
 from regal_jax.errors import CompilerError, OptionError
 from regal_jax.studies.compiler.side_by_side import same_bits
@@ -215,19 +217,35 @@ def test_a_plain_function_is_not_rescheduled():
         rj.reschedule(lambda x: x)
 
 
-def test_side_effects_are_refused():
+def test_side_effects_are_refused(capfd):
     def noisy(x):
         jax.debug.print("{}", x)
         return x
 
-    with pytest.raises(CompilerError, match=r"noisy has side effects .* use jax.jit"):
-        rj.jit(noisy)(1.0)
+    with pytest.raises(CompilerError, match=r"rj\.jit of noisy: .* its side effects \(Debug\)"):
+        rj.jit(noisy, strict=True)(1.0)
+    fast = rj.jit(noisy)
+    with pytest.warns(RescheduleWarning, match=r"side effects \(Debug\); it runs as jax\.jit"):
+        assert fast(1.0) == 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fast(1.0) == 1.0
+    assert capfd.readouterr().out == "1.0\n1.0\n"
+    assert fast.reports == []
 
 
 def test_other_platforms_are_refused(monkeypatch):
     monkeypatch.setattr("regal_jax.compiler.xla.reschedule.PLATFORM", "tpu")
-    with pytest.raises(CompilerError, match="rescheduled on tpu only, this is for cpu"):
-        rj.jit(programs.branches, **QUICK)(*ARGUMENTS)
+    refused = "rescheduled on tpu only, this is for cpu"
+    with pytest.raises(CompilerError, match=refused):
+        rj.jit(programs.branches, strict=True, **QUICK)(*ARGUMENTS)
+    fast = rj.jit(programs.branches, **QUICK)
+    with pytest.warns(RescheduleWarning, match=refused):
+        values = fast(*ARGUMENTS)
+    assert same_bits(values, jax.jit(programs.branches)(*ARGUMENTS))
+    with pytest.warns(RescheduleWarning, match=refused):
+        compiled = rj.jit(programs.branches, **QUICK).lower(*ARGUMENTS).compile()
+    assert same_bits(compiled(*ARGUMENTS), values)
 
 
 def test_an_error_in_the_search_leaves_jax_as_it_was(monkeypatch):

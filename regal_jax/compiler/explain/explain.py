@@ -34,8 +34,8 @@ def explain(source: Any, *args: Any, search: bool | Search = False, **kwargs: An
 
     Raises:
       ImporterError: no such file, or not a module. CompilerError: a module without a schedule, or
-        a function that ``rj.jit(strict=True)`` refuses. OptionError: arguments where none belong. What
-        the function raises when it is traced passes.
+        a function that ``rj.jit(strict=True)`` refuses. OptionError: arguments where none belong.
+        What the function raises when it is traced passes.
     """
     temp_bytes = None
     if callable(source) or hasattr(source, "compile"):

@@ -1,8 +1,9 @@
 """Orders that were chosen before, one file a program in a folder.
 
 A decision's key is of everything that it depends on: the program before XLA, versions, the options
-of the compiler, XLA's flags, and how orders were searched for. A file that can't be read is no
-decision; one that can't be written is none, either.
+of the compiler, XLA's flags, and how orders were searched for. A file holds its key and a digest
+of its content: one that can't be read, or isn't as it was written, is no decision; one that can't
+be written is none, either.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from regal_jax.compilation_cache import folder
 from regal_jax.errors import RegalError
 from regal_jax.graphs.files import write_atomically
 
-FORMAT = "regal-order/1"
+FORMAT = "regal-order/2"
 
 
 class Memory(NamedTuple):
@@ -70,20 +71,46 @@ def key_of(lowered: jax.stages.Lowered, *settings: Any) -> str:
 def load(where: Path, key: str) -> Decision | None:
     """A decision, if there is one."""
     try:
-        document = json.loads((where / f"{key}.json").read_text())
-        if document.pop("format") != FORMAT:
+        document = json.loads((where / f"{key}.json").read_bytes())
+        content: Any = document["content"] if isinstance(document, dict) else None
+        if document != _document(key, content) or not _is_decision(content):
             return None
-        memory = {name: Memory(*sizes) for name, sizes in document.pop("memory").items()}
-        return Decision(**document, memory=memory)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, RecursionError):
         return None
+    memory = {name: Memory(*sizes) for name, sizes in content["memory"].items()}
+    return Decision(**content | {"memory": memory})
 
 
 def save(where: Path, key: str, decision: Decision) -> None:
     """Writes a decision, atomically; does nothing where that isn't possible."""
-    text = json.dumps({"format": FORMAT, **decision._asdict()})
+    text = json.dumps(_document(key, decision._asdict()))
     try:
         where.mkdir(parents=True, exist_ok=True)
         write_atomically(where / f"{key}.json", lambda file: file.write(text.encode()))
     except (OSError, RegalError):
         return
+
+
+def _document(key: str, content: Any) -> dict[str, Any]:
+    """What a file holds."""
+    text = json.dumps(content, sort_keys=True)
+    digest = hashlib.sha256(f"{key}\0{text}".encode()).hexdigest()
+    return {"format": FORMAT, "key": key, "digest": digest, "content": content}
+
+
+def _is_decision(content: Any) -> bool:
+    """Whether the content of a file has the fields of a decision, of their types."""
+    if not (isinstance(content, dict) and set(content) == set(Decision._fields)):
+        return False
+    module, name, order, memory = (content[field] for field in Decision._fields)
+    return (
+        all(isinstance(text, str) for text in (module, name))
+        and all(isinstance(mapping, dict) for mapping in (order, memory))
+        and all(_are(str, sequence) for sequence in order.values())
+        and all(_are(int, sizes) and len(sizes) == 3 for sizes in memory.values())
+        and name in memory
+    )
+
+
+def _are(kind: type, values: Any) -> bool:
+    return isinstance(values, list) and all(type(value) is kind for value in values)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import regal_jax as rj
+from regal_jax.compiler.xla import decisions
 from regal_jax.compiler.xla.jit import RescheduleWarning
 from regal_jax.compiler.xla.reschedule import DEFAULT, MEMORY, memory_of
 from regal_jax.errors import CompilerError, OptionError
@@ -161,32 +162,51 @@ def test_decisions_are_kept_on_disk(tmp_path):
     first, second = rj.jit(programs.branches, **options), rj.jit(programs.branches, **options)
     expected = first(*ARGUMENTS)
     (file,) = tmp_path.glob("*.json")
-    assert json.loads(file.read_text())["format"] == "regal-order/1"
+    assert json.loads(file.read_text())["format"] == "regal-order/2"
     assert same_bits(second(*ARGUMENTS), expected)
     assert (first.reports[0].cached, second.reports[0].cached) == (False, True)
     assert second.reports[0].chosen == first.reports[0].chosen
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"format": "regal-order/1"}'])
+DAMAGES = {
+    **{text: lambda _, text=text: text for text in ("", "{", "[]", "5", "null", "[" * 100_000)},
+    "format alone": lambda document: json.dumps({"format": document["format"]}),
+    "another format": lambda document: json.dumps(document | {"format": "regal-order/1"}),
+    "another key": lambda document: json.dumps(document | {"key": "0" * 64}),
+    **{
+        f"{field} {value}": lambda document, changed={field: value}: json.dumps(
+            document | {"content": document["content"] | changed}
+        )
+        for field, value in [
+            *(("order", value) for value in ([1, 2], 5, {"main": None}, {})),
+            *(("name", value) for value in ("xla_default", "best_ever", 3)),
+            *(("memory", value) for value in ({}, {"lpmf": [1, 1, 0]}, None)),
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=[name[:20] for name in DAMAGES])
 def test_a_damaged_decision_is_made_again(tmp_path, damage):
     options = {**QUICK, "cache": tmp_path}
     rj.jit(programs.branches, **options)(*ARGUMENTS)
     (file,) = tmp_path.glob("*.json")
-    file.write_text(damage)
+    file.write_text(damage(json.loads(file.read_text())))
     again = rj.jit(programs.branches, **options)
     again(*ARGUMENTS)
     assert not again.reports[0].cached
-    assert json.loads(file.read_text())["name"] == again.reports[0].chosen
+    assert json.loads(file.read_text())["content"]["name"] == again.reports[0].chosen
 
 
 def test_a_decision_of_another_program_is_made_again(tmp_path):
     options = {**QUICK, "cache": tmp_path}
     rj.jit(programs.branches, **options)(*ARGUMENTS)
     (file,) = tmp_path.glob("*.json")
-    decision = json.loads(file.read_text())
-    (entry,) = decision["order"]
-    decision["order"][entry] = decision["order"][entry][:-1]
-    file.write_text(json.dumps(decision))
+    decision = decisions.load(tmp_path, file.stem)
+    (entry,) = decision.order
+    decisions.save(
+        tmp_path, file.stem, decision._replace(order={entry: decision.order[entry][:-1]})
+    )
     again = rj.jit(programs.branches, **options)
     assert same_bits(again(*ARGUMENTS), jax.jit(programs.branches)(*ARGUMENTS))
     assert not again.reports[0].cached

@@ -15,6 +15,14 @@ def search_progress(label: str, evaluations: int) -> Iterator[Callable[[int, flo
 
 
 @contextlib.contextmanager
+def status(text: str) -> Iterator[None]:
+    """A line while something runs."""
+    console = Console(stderr=True)
+    with console.status(text) if console.is_terminal else contextlib.nullcontext():
+        yield
+
+
+@contextlib.contextmanager
 def bar(label: str, total: int, *, unit: str = "{task.fields[note]}") -> Iterator[Callable]:
     """Yields a function of (done so far, a short note) that moves a bar with that total."""
     console = Console(stderr=True)

@@ -24,6 +24,8 @@ from regal_jax.compiler.xla.module_orders import ModuleOrder, order_of, without_
 from regal_jax.compiler.xla.scheduler_hook import PLATFORM, check_supported, compile_in_order
 from regal_jax.errors import CompilerError
 from regal_jax.graphs.importers.xla.text import Module, parse_module
+from regal_jax.reporting import progress
+from regal_jax.reporting.tables import human_bytes
 
 DEFAULT = "xla_default"
 MEMORY = "xla_memory"
@@ -34,6 +36,7 @@ _MEMORY_OPTIMIZED: Mapping[str, Any] = {
 }
 _QUICKLY: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
 
+_NAMES = {DEFAULT: "XLA's own order", MEMORY: "XLA's memory-optimized order"}
 ESTIMATE_ERROR = 0.1
 """Of what an order allocates; orders that would be worse than XLA's by more are not compiled."""
 
@@ -79,8 +82,32 @@ class Report(NamedTuple):
         return self.memory[self.chosen].total / best if best else 1.0
 
     def __str__(self) -> str:
-        rows = (f"{name} {memory.temporaries} B" for name, memory in self.memory.items())
-        return f"{self.module}: {self.chosen} (temporaries: {'; '.join(rows)})"
+        """What was saved, or why nothing was, and what it took, in a line for people."""
+        needs = human_bytes(self.memory[self.chosen].total)
+        if self.chosen in (DEFAULT, MEMORY):
+            text = f"{_NAMES[self.chosen]}, {needs} of temporaries and results: {self._why_not()}"
+        else:
+            others = " and ".join(human_bytes(self.memory[one].total) for one in (DEFAULT, MEMORY))
+            text = (
+                f"{self.chosen} saved {100 * (1 - self.ratio):.0f} % over XLA's better order:"
+                f" {needs} of temporaries and results, XLA's {others}{self._kept_alive()}"
+            )
+        made = "decided before" if self.cached else f"search {self.search_seconds:.1f} s"
+        return f"{self.module}: {text}; {made}, compilation {self.compile_seconds:.1f} s"
+
+    def _kept_alive(self) -> str:
+        donated = self.memory[DEFAULT].donated - self.memory[self.chosen].donated
+        return f"; donated arguments stay alive ({human_bytes(donated)})" if donated > 0 else ""
+
+    def _why_not(self) -> str:
+        """Why XLA's order was kept."""
+        ours = [memory for name, memory in self.memory.items() if name not in (DEFAULT, MEMORY)]
+        kept = self.memory[self.chosen]
+        if lost := [one for one in ours if one.temporaries < kept.temporaries and kept.donated]:
+            saved = human_bytes(kept.temporaries - min(one.temporaries for one in lost))
+            return f"a new order saves {saved}, and loses a donation of {human_bytes(kept.donated)}"
+        tried = max(len(self.estimates) - 2, len(ours))
+        return f"none of {tried} other orders needs less" if tried else "there is no other order"
 
 
 def compile_best(
@@ -123,7 +150,8 @@ def _decide(
     memory = {DEFAULT: memory_of(plain), MEMORY: memory_of(compact)}
     started = time.perf_counter()
     estimates = {name: estimated(module, order) for name, order in orders.items()}
-    found = candidates(without_donations(module), options.search)
+    with progress.status(f"rj.jit: looking for an order of {module.name}"):
+        found = candidates(without_donations(module), options.search)
     search_seconds = time.perf_counter() - started
     estimates |= {one.name: one.estimate for one in found}
     for one in _promising(found, memory)[: options.top_k]:

@@ -164,6 +164,22 @@ def write_atomically(path: str | os.PathLike, write: Callable[[IO[bytes]], Any])
             os.unlink(temporary)
 
 
+def append(file: IO[bytes], data: bytes) -> None:
+    """Writes all of ``data`` at the end of an unbuffered file, onto the disk.
+
+    Raises OSError where that fails, and leaves the file as it was.
+    """
+    end = file.seek(0, os.SEEK_END)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+        os.fsync(file.fileno())
+    except OSError:
+        file.truncate(end)
+        raise
+
+
 def check_writable(path: str | os.PathLike) -> None:
     """Raises RegalError where ``write_atomically`` would; for before a long search."""
     path = Path(path)

@@ -62,9 +62,10 @@ def write_results(
 def append_results(
     path: str | os.PathLike, rows: Iterable[Row], extra_columns: Sequence[str] = ()
 ) -> None:
-    """Adds rows in one write that is on disk when this returns; makes the file if there is none.
+    """Adds rows, which are on disk when this returns; makes the file if there is none.
 
-    A torn last line is cut off first. RegalError for a bad row, or a file with other columns.
+    A torn last line is cut off first. RegalError for a bad row, a file with other columns, and
+    where there is no room: then none of the rows are in the file.
     """
     path, columns = Path(path), (*COLUMNS, *extra_columns)
     data = _lines([_fields(row, columns) for row in rows])
@@ -74,8 +75,7 @@ def append_results(
             file.seek(0)
             header = file.readline().decode()
             _check_columns(path, header, columns)
-            file.write(data if header else _lines([columns]) + data)
-            os.fsync(file.fileno())
+            files.append(file, data if header else _lines([columns]) + data)
     except OSError as error:
         raise RegalError(f"{path}: can't write there: {error.strerror}") from None
 

@@ -7,6 +7,7 @@ from absl import app, flags, logging
 
 from regal_jax import compilation_cache
 from regal_jax.errors import RegalError
+from regal_jax.graphs import files
 from regal_jax.studies.settings import Output
 
 
@@ -23,7 +24,10 @@ def run(main: Callable, values: flags.FlagValues) -> None:
 
 def folder(settings: Output, values: flags.FlagValues) -> Path:
     """--output_dir, made if need be, with the flags of this run in ``config.flags``."""
-    path = Path(settings.output_dir)
-    path.mkdir(parents=True, exist_ok=True)
-    (path / "config.flags").write_text(values.flags_into_string())
+    path, text = Path(settings.output_dir), values.flags_into_string()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RegalError(f"output_dir: {path}: can't be made: {error.strerror}") from None
+    files.write_atomically(path / "config.flags", lambda file: file.write(text.encode()))
     return path

@@ -1,13 +1,17 @@
 """What training reports, as rows of a CSV file that a resumed run continues."""
 
 import csv
+import io
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+from regal_jax.errors import RegalError
+from regal_jax.graphs import files
 
 
 class MetricsLog:
-    """One row a step: step, seconds, and the given columns."""
+    """One row a step: step, seconds and the given columns. RegalError where none can be written."""
 
     def __init__(self, path: Path, columns: Sequence[str]):
         self.path, self.begin = path, time.monotonic()
@@ -15,18 +19,24 @@ class MetricsLog:
 
     def start_at(self, step: int) -> None:
         """Cuts off the rows after the resumed step; 0 begins a new file."""
-        rows = []
+        rows: list[Mapping] = []
         if self.path.exists() and step:
             with self.path.open(newline="") as file:
                 rows = [row for row in csv.DictReader(file) if int(row["step"] or 0) <= step]
-        with self.path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, self.columns)
-            writer.writeheader()
-            writer.writerows(rows)
+        header = dict(zip(self.columns, self.columns, strict=True))
+        text = self._lines([header, *rows])
+        files.write_atomically(self.path, lambda file: file.write(text))
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Appends the row of a step; columns without a metric stay empty."""
         seconds = round(time.monotonic() - self.begin, 3)
-        with self.path.open("a", newline="") as file:
-            row = {"step": step, "seconds": seconds, **metrics}
-            csv.DictWriter(file, self.columns).writerow(row)
+        try:
+            with self.path.open("ab", buffering=0) as file:
+                files.append(file, self._lines([{"step": step, "seconds": seconds, **metrics}]))
+        except OSError as error:
+            raise RegalError(f"{self.path}: can't write there: {error.strerror}") from None
+
+    def _lines(self, rows: Iterable[Mapping]) -> bytes:
+        buffer = io.StringIO()
+        csv.DictWriter(buffer, self.columns).writerows(rows)
+        return buffer.getvalue().encode()

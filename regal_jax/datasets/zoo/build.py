@@ -127,12 +127,16 @@ class FailureLog:
     def add(self, outcome: Outcome) -> None:
         if not outcome.reason:
             return
-        is_new = not self.path.exists()
-        with self.path.open("a", newline="") as file:
-            writer = csv.writer(file)
-            if is_new:
-                writer.writerow(Outcome._fields)
-            writer.writerow(outcome._replace(seconds=round(outcome.seconds, 2)))
+        buffer = io.StringIO()
+        writer = csv.writer(buffer)
+        if not self.path.exists():
+            writer.writerow(Outcome._fields)
+        writer.writerow(outcome._replace(seconds=round(outcome.seconds, 2)))
+        try:
+            with self.path.open("ab", buffering=0) as file:
+                files.append(file, buffer.getvalue().encode())
+        except OSError as error:
+            raise RegalError(f"{self.path}: can't write there: {error.strerror}") from None
 
 
 def _tasks(

@@ -11,6 +11,7 @@ from typing import Any
 from regal_jax import compilation_cache
 from regal_jax.datasets.zoo import load
 from regal_jax.errors import RegalError
+from regal_jax.graphs import files
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.studies import keys
 from regal_jax.studies.flags import option
@@ -51,7 +52,9 @@ def describe(
         shipped=keys.policy_content(None),
     )
     known = _measured_before(path, searches)
-    path.with_suffix(".key").write_text(searches + "\n")
+    files.write_atomically(
+        path.with_suffix(".key"), lambda file: file.write(f"{searches}\n".encode())
+    )
     rows = {
         _key(graph): headroom.structure(graph, split) | known.get(_key(graph), {})
         for graph, split in zip(graphs, load.splits(graphs), strict=True)

@@ -6,8 +6,8 @@ import onnx
 import pytest
 
 import regal_jax as rj
-from regal_jax import methods
 from regal_jax.datasets import example_models
+from regal_jax.methods.simple import best_simple_schedule
 from tests.flax_train_steps import TRAIN_STEPS
 
 ONNX_DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
@@ -18,7 +18,7 @@ def check_auto(graph: rj.ComputationGraph, evaluations: int) -> rj.Schedule:
     schedule = rj.optimize(graph, method="auto", evaluations=evaluations)
     cost = rj.evaluate(graph, schedule)
     assert tuple(cost.peak_memory) == schedule.peak_memory
-    simple = methods.best_simple_schedule(graph, "peak_memory", rj.Platform(2))
+    simple = best_simple_schedule(graph, "peak_memory", rj.Platform(2))
     assert schedule.cost <= simple.cost
     assert schedule.cost >= schedule.lower_bound
     return schedule
@@ -38,5 +38,5 @@ def test_flax_train_steps(name):
 def test_the_quick_start_saves_memory():
     graph = example_models.train_graph("mlp", microbatches=4)
     schedule = check_auto(graph, evaluations=1500)
-    simple = methods.best_simple_schedule(graph, "peak_memory", rj.Platform(2))
+    simple = best_simple_schedule(graph, "peak_memory", rj.Platform(2))
     assert schedule.cost < 0.99 * simple.cost

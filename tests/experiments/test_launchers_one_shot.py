@@ -101,7 +101,7 @@ def test_the_classic_job_shops_are_measured_from_the_best_known(tmp_path):
     output = launch_once("one_shot_jssp", tmp_path, *more)
     assert "classic ft: makespan, gap from the best known (1 graphs)" in output
     row = next(line for line in output.splitlines() if line.startswith("justification"))
-    assert float(row.split("[")[1].split(",")[0]) >= 55  # ft06's optimum
+    assert float(row.split()[1]) >= 55  # ft06's optimum
 
 
 def test_one_shot_tpch_smoke(tmp_path):
@@ -114,7 +114,7 @@ def test_one_shot_tpch_smoke(tmp_path):
     output = launch_once("one_shot_tpch", out, f"--data_dir={data}")
     assert "tpch 50: makespan, gap from the lower bound (2 graphs)" in output
     lines = output.splitlines()
-    assert next(line for line in lines if line.startswith("critical_path")).split()[4] == "9821"
+    assert next(line for line in lines if line.startswith("critical_path")).split()[5] == "9821"
     assert next(line for line in lines if line.startswith("PPO-BiHyb")).split()[1] == "8906"
     assert "floating-point shares" in output
     assert policy_in(out / "training_fresh").num_types == 1
@@ -161,7 +161,7 @@ def test_one_shot_projects_smoke(tmp_path):
     for label in ("best rule parallel", "brkga serial 500", "random_search lookahead 50"):
         assert label in methods_of(output)
     row = next(line for line in output.splitlines() if line.startswith("best rule serial"))
-    assert row.split()[3:5] == ["5", "[5,"]
+    assert row.split()[3:5] == ["5", "(n"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from regal_jax import registry
 from regal_jax.datasets.task_graphs import task_graph
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
@@ -146,7 +147,7 @@ def test_an_update_reports_what_it_drew():
     )
     drawn = jax.jit(
         lambda params: rollout.sample(
-            gflownet.flow_policy(ENCODE_ONCE),
+            registry.make_policy(ENCODE_ONCE),
             params,
             jax.random.key(3),
             inputs_of(ENCODE_ONCE),

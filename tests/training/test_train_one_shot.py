@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from regal_jax import registry
 from regal_jax.datasets.job_shop import uniform_job_shops
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import OptionError, RegalError
@@ -106,7 +107,7 @@ def test_graphs_are_scheduled_as_asked(tmp_path, generation, monkeypatch):
 def test_validation_by_the_greedy_schedule_and_who_holds():
     policy = LOOKAHEAD
     held_out = [prepared(graph, policy) for graph in VALIDATION]
-    params = reinforce.one_shot_policy(policy).init(jax.random.key(0), held_out[0].inputs)
+    params = registry.make_policy(policy).init(jax.random.key(0), held_out[0].inputs)
     found = []
     for hold in (-50.0, 50.0):
         params["params"]["hold"] = jax.numpy.float32(hold)
@@ -175,7 +176,7 @@ def test_validation_by_the_best_of_samples(whole):
 def test_a_graph_without_work_costs_as_much_as_its_bound():
     graph = graph_of(2, [(0, 1)]).replace(duration=np.zeros(2), capacity=np.array([1]))
     example = prepared(graph, POLICY)
-    params = reinforce.one_shot_policy(POLICY).init(jax.random.key(0), example.inputs)
+    params = registry.make_policy(POLICY).init(jax.random.key(0), example.inputs)
     assert validation_cost(params, [example], POLICY, CONFIG) == 1
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regal_jax.search import base
 from regal_jax.search.evolution import brkga
-from regal_jax.search.evolution.brkga import BRKGAConfig, BRKGAState
+from regal_jax.search.evolution.brkga import BRKGAConfig, BRKGAParams, BRKGAState
 
 NUM_GENES = 5
 MUTANTS = brkga.uniform_mutants(NUM_GENES)
@@ -165,37 +166,27 @@ def test_populations_spend_the_budget_of_all_and_evaluate_no_exchange():
     jax.block_until_ready(run(jax.random.key(0)))
     jax.effects_barrier()
     assert spent == [21, 15, 15, 15, 15, 9]
-    assert brkga.split_budget(90, ISLANDS) == (4, 9)
+    assert divmod(90 - ISLANDS.initial, ISLANDS.newcomers) == (4, 9)
     assert brkga.history_evaluations(90, ISLANDS) == np.cumsum(spent).tolist()
 
 
 def test_populations_in_parts_are_the_same_as_in_whole():
     """Parts that do not end at exchanges, put together as a caller with a progress bar does."""
     evaluations, key = 21 + 7 * 15 + 4, jax.random.key(3)
-    generations, remainder = brkga.split_budget(evaluations, ISLANDS)
+    generations, remainder = divmod(evaluations - ISLANDS.initial, ISLANDS.newcomers)
     init_key, evolve_key, last_key = jax.random.split(key, 3)
-    options = {"elite_bias": ISLANDS.elite_bias}
-    state = brkga.init(init_key, steps_to_zero, MUTANTS, config=ISLANDS)
+    algorithm, params = brkga.algorithm(ISLANDS, lambda _: MUTANTS), BRKGAParams(ISLANDS.elite_bias)
+    state = algorithm.init(init_key, steps_to_zero, None, params)
     history = jnp.full(generations + 1, jnp.min(state.costs))
 
     @jax.jit
     def advance(state, history, first, last):
-        return brkga.evolve(
-            evolve_key,
-            state,
-            history,
-            first,
-            last,
-            steps_to_zero,
-            MUTANTS,
-            config=ISLANDS,
-            **options,
-        )
+        carry = (state, history)
+        return base._walk(evolve_key, carry, first, last, 1, steps_to_zero, params, algorithm)
 
     for first in range(0, generations, 3):
         state, history = advance(state, history, first, min(first + 3, generations))
-    last = brkga.last_generation(ISLANDS, remainder)
-    state = brkga.step(last_key, state, steps_to_zero, MUTANTS, config=last, **options)
+    state = algorithm.finish(last_key, state, steps_to_zero, params, remainder)
     history = jnp.append(history, jnp.min(state.costs))
     by_hand = search_by_hand(key, evaluations, ISLANDS)
     for found, expected in zip((state.chromosomes, state.costs, history), by_hand, strict=True):
@@ -209,10 +200,10 @@ def test_populations_do_not_mix_without_an_exchange():
     home = jnp.repeat(jnp.arange(3.0), config.population)[:, None]
     start = home + jax.random.uniform(jax.random.key(0), (21, NUM_GENES))
     state = BRKGAState(chromosomes=start, costs=jnp.sum(start % 1, axis=1))
-    options = {"elite_bias": 0.7, "config": config}
     fitness = lambda genes: jnp.sum(jnp.where(genes < 90, genes % 1, 9.0), axis=1)  # noqa: E731
-    history = jnp.zeros(6)
-    after, _ = brkga.evolve(jax.random.key(1), state, history, 0, 5, fitness, away, **options)
+    algorithm, carry = brkga.algorithm(config, lambda _: away), (state, jnp.zeros(6))
+    key, params = jax.random.key(1), BRKGAParams(0.7)
+    after, _ = base._walk(key, carry, 0, 5, 1, fitness, params, algorithm)
     islands = np.asarray(after.chromosomes).reshape(3, config.population, NUM_GENES)
     for island, genes in enumerate(islands):
         assert set(np.floor(genes[genes < 90])) == {island}

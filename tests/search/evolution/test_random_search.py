@@ -40,8 +40,9 @@ def test_is_the_best_of_all_samples(evaluations, batch):
     first_key, step_key, last_key = jax.random.split(KEY, 3)
     for start in range(0, evaluations, batch):
         count = min(batch, evaluations - start)
-        key = jax.random.fold_in(step_key, start // batch - 1) if count == batch else last_key
-        key = first_key if start == 0 else key
+        key = first_key
+        if start:
+            key = jax.random.fold_in(step_key, start // batch - 1) if count == batch else last_key
         chromosomes.append(jax.random.uniform(key, (count, NUM_GENES)))
         costs.append(np.asarray(cost(chromosomes[-1])))
         expected.append(np.concatenate(costs).min())

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.search.rcpsp import justification, rules
+from regal_jax.search.rcpsp import justification
 from tests.search.rcpsp.cases import FT06, check_valid, random_machines
 from tests.strategies import computation_graphs
 
@@ -18,7 +18,7 @@ factors = st.sampled_from([1.0, 0.1, 1 / 3])
 
 def some_starts(graph, count=5, generation="parallel"):
     rng = np.random.default_rng(0)
-    genes = rules.random_priorities(rng, graph.num_ops, count)
+    genes = rng.random((count, graph.num_ops), dtype=np.float32)
     return MachineProblem(graph, generation=generation).starts(genes)
 
 

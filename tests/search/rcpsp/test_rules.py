@@ -135,12 +135,3 @@ def test_ties_last(priority):
     assert sorted(ranks.tolist()) == list(range(len(priority)))
     assert by_priority(ranks) == by_priority(priority, last=True)
     assert by_priority(rules.genes(ranks)) == by_priority(priority, last=True)
-
-
-def test_random_priorities():
-    drawn = rules.random_priorities(np.random.default_rng(1), 30, 200)
-    again = rules.random_priorities(np.random.default_rng(1), 30, 200)
-    assert (drawn.shape, drawn.dtype) == ((200, 30), np.float32)
-    assert np.all((drawn >= 0) & (drawn < 1))
-    assert abs(drawn.mean() - 0.5) < 0.02
-    np.testing.assert_array_equal(drawn, again)

@@ -1,11 +1,22 @@
 """Hypothesis without clocks, since a busy machine is no failure; XLA without optimisation, since
-tests compile for longer than they run."""
+tests compile for longer than they run; and no program outlives its module of tests: a process that
+keeps thousands of them runs out of memory maps, and crashes."""
 
 import os
 
+import jax
+import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0"
 
 settings.register_profile("no clocks", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no clocks")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs_of_this_module():
+    """JAX's caches are empty in the end, and it keeps none on disk, as the command line does."""
+    yield
+    jax.config.update("jax_compilation_cache_dir", None)
+    jax.clear_caches()

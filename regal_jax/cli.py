@@ -15,9 +15,10 @@ from regal_jax.compiler.explain import page
 from regal_jax.compiler.explain import text as explain_text
 from regal_jax.compiler.explain.explain import explain_named
 from regal_jax.datasets import job_shop, project_scheduling, tpch
+from regal_jax.environments import claims
 from regal_jax.environments.base import has_machines
 from regal_jax.environments.execution.targets import read_target, simulated
-from regal_jax.environments.placement import bounds, checker
+from regal_jax.environments.placement import bounds
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.rcpsp.problem import MachineProblem
@@ -108,15 +109,19 @@ def import_(options: argparse.Namespace) -> None:
 def check(options: argparse.Namespace) -> None:
     """Validates a schedule against its graph, and its claimed costs against the exact ones."""
     graph, claimed = import_graph(options.graph), load_schedule(options.schedule)
-    if has_machines(graph, claimed.objective):
-        makespan = api.evaluate(graph, claimed).makespan
-        print(f"valid on {claimed.num_devices} machine types: makespan {makespan:g} us")
-        return
-    platform = Platform(
-        claimed.num_devices, options.memory_capacity, options.latency, options.per_byte
+    on_machines = has_machines(graph, claimed.objective)
+    cost = api.evaluate(
+        graph,
+        claimed,
+        memory_capacity=options.memory_capacity,
+        latency=options.latency,
+        per_byte=options.per_byte,
     )
-    cost = checker.evaluate(graph, claimed, platform)
-    checker.check_claims(claimed, cost)
+    start = None if on_machines else cost.start
+    claims.check_claims(claimed, cost.peak_memory, cost.makespan, start)
+    if on_machines:
+        print(f"valid on {claimed.num_devices} machine types: makespan {cost.makespan:g} us")
+        return
     print(f"valid: peak memory {cost.peak_memory.tolist()} bytes, makespan {cost.makespan:g} us")
 
 

@@ -100,27 +100,6 @@ def start_times(graph: ComputationGraph, schedule: Schedule, platform: Platform)
     return start
 
 
-def check_claims(schedule: Schedule, cost: Cost) -> None:
-    """Raises ScheduleError where a schedule claims other costs than its exact ones."""
-    exact = tuple(cost.peak_memory.tolist())
-    if schedule.peak_memory and schedule.peak_memory != exact:
-        raise ScheduleError(f"peak_memory: claims {list(schedule.peak_memory)}, is {list(exact)}")
-    claimed = schedule.makespan
-    if schedule.objective == "makespan" and not np.isclose(claimed, cost.makespan, rtol=1e-9):
-        raise ScheduleError(f"makespan: claims {claimed}, is {cost.makespan}")
-    if schedule.start is not None:
-        _check_starts(schedule.start, cost.start)
-
-
-def _check_starts(claimed: np.ndarray, earliest: np.ndarray) -> None:
-    if claimed.shape != earliest.shape:
-        raise ScheduleError(f"start: has {len(claimed)} entries for {len(earliest)} ops")
-    off = np.flatnonzero(~np.isclose(claimed, earliest, rtol=1e-9, atol=1e-9))
-    if off.size:
-        op = int(off[0])
-        raise ScheduleError(f"start: op {op} claims {claimed[op]}, is {earliest[op]}")
-
-
 class _Memory:
     """The tensors in memory on each device, and the uses each copy still has."""
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regal_jax.datasets.pipelines import pipeline
+from regal_jax.environments import claims
 from regal_jax.environments.placement import checker
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError, ScheduleError
@@ -166,7 +167,8 @@ def test_boundaries_take_time_and_memory():
     assert starts["B(0,0)"] == 3 + 2 * delay
     assert schedule.makespan == 5 + 2 * delay
     assert schedule.peak_memory == (200 + 10 + 8, 200 + 10 + 8)
-    checker.check_claims(schedule, checker.evaluate(graph, schedule, platform))
+    cost = checker.evaluate(graph, schedule, platform)
+    claims.check_claims(schedule, cost.peak_memory, cost.makespan, cost.start)
 
 
 def test_a_schedule_beyond_the_memory_capacity_is_refused():

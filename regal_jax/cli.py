@@ -260,14 +260,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_schedule(command: argparse.ArgumentParser) -> None:
-    command.add_argument("graph", metavar="GRAPH", help=_GRAPH)
+    command.add_argument("graph", metavar="GRAPH", type=_text, help=_GRAPH)
     for name, hint in typing.get_type_hints(Options, include_extras=True).items():
         kind, text = typing.get_args(hint)
         text = ", ".join(registry.names("method")) if name == "method" else text
         command.add_argument(f"--{name}", default=getattr(Options, name), **_flag(kind, text))
-    command.add_argument("--output", help="schedule file to write (.json)")
-    command.add_argument("--trace", help="Perfetto / Chrome trace to write (.json)")
-    command.add_argument("--plot", help="picture to write (.png, .svg, .pdf)")
+    command.add_argument("--output", type=_text, help="schedule file to write (.json)")
+    command.add_argument("--trace", type=_text, help="Perfetto / Chrome trace to write (.json)")
+    command.add_argument("--plot", type=_text, help="picture to write (.png, .svg, .pdf)")
 
 
 def _flag(hint: Any, text: str) -> dict[str, Any]:
@@ -276,12 +276,19 @@ def _flag(hint: Any, text: str) -> dict[str, Any]:
         hint = typing.get_args(hint)[0]
     if typing.get_origin(hint) is typing.Literal:
         return {"choices": typing.get_args(hint), "help": text}
-    return {"type": hint if hint in (int, float) else str, "help": text}
+    return {"type": hint if hint in (int, float) else _text, "help": text}
+
+
+def _text(value: str) -> str:
+    """A path or a name: an empty one is a mistake, such as a shell variable that isn't set."""
+    if not value or "\0" in value:
+        raise argparse.ArgumentTypeError("must not be empty, or hold a null character")
+    return value
 
 
 def _add_import(command: argparse.ArgumentParser) -> None:
-    command.add_argument("source", metavar="SOURCE", help=_GRAPH)
-    command.add_argument("--output", required=True, help="graph file to write (.json)")
+    command.add_argument("source", metavar="SOURCE", type=_text, help=_GRAPH)
+    command.add_argument("--output", type=_text, required=True, help="graph file to write (.json)")
     readers = command.add_mutually_exclusive_group()
     for name, text in (("job_shop", "a job shop (two formats)"), ("psplib", "a .sm file")):
         readers.add_argument(
@@ -292,14 +299,14 @@ def _add_import(command: argparse.ArgumentParser) -> None:
 
 
 def _add_check(command: argparse.ArgumentParser) -> None:
-    command.add_argument("graph", metavar="GRAPH", help=_GRAPH)
-    command.add_argument("schedule", metavar="SCHEDULE", help="a schedule file")
+    command.add_argument("graph", metavar="GRAPH", type=_text, help=_GRAPH)
+    command.add_argument("schedule", metavar="SCHEDULE", type=_text, help="a schedule file")
     _add_platform(command, with_devices=False)
 
 
 def _add_info(command: argparse.ArgumentParser) -> None:
-    command.add_argument("graph", metavar="GRAPH", help=_GRAPH)
-    command.add_argument("--plot", help="picture to write (.png, .svg, .pdf)")
+    command.add_argument("graph", metavar="GRAPH", type=_text, help=_GRAPH)
+    command.add_argument("--plot", type=_text, help="picture to write (.png, .svg, .pdf)")
     _add_platform(command)
 
 
@@ -307,11 +314,12 @@ def _add_explain(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "source",
         metavar="SOURCE",
+        type=_text,
         help="scheduled HLO: a text (--xla_dump_to) or a .pb file; or package.module:function or"
         " path/to/file.py:function, which is called without arguments and returns (function,"
         " arguments), or a lowered or compiled function",
     )
-    command.add_argument("--html", help="page to write (.html)")
+    command.add_argument("--html", type=_text, help="page to write (.html)")
     command.add_argument(
         "--search", action="store_true", help="search for orders that need less, and compare them"
     )

@@ -20,6 +20,10 @@ OnProgress = Callable[[int, float], None]
 """Called with (evaluations so far, best cost so far)."""
 
 
+MOST_EVALUATIONS = 2**53
+"""Fewer than are exact in float64."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
     """What ``optimize`` is asked for; the command line has a flag for each.
@@ -90,8 +94,10 @@ class Options:
 
     def __post_init__(self):
         check_objective(self.objective)
-        if not isinstance(self.seed, int) or self.seed < 0:
-            raise OptionError(f"seed must be an integer >= 0, got {self.seed!r}")
+        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
+            raise OptionError(f"seed must be an integer in 0..2**63 - 1, got {self.seed!r}")
+        if self.evaluations is not None and not self.evaluations <= MOST_EVALUATIONS:
+            raise OptionError(f"evaluations must be at most 2**53, got {self.evaluations!r}")
         if self.time_limit is not None and not self.time_limit > 0:
             raise OptionError(
                 f"time_limit must be a positive number of seconds, got {self.time_limit}"

@@ -1,5 +1,7 @@
 """The contracts over the registry; those of methods are in tests/methods."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,22 @@ def test_a_function_is_a_method():
 def test_an_option_that_is_none_is_named():
     with pytest.raises(TypeError, match="optimize has no option 'evaluation'; it has objective"):
         rj.optimize(GRAPH, evaluation=5)
+
+
+@pytest.mark.parametrize(
+    ("method", "graph"),
+    [
+        *(("cp_sat", graph) for graph in (GRAPH, MACHINES)),
+        *((name, GRAPH) for name in ("metis_dfs", "mtkahypar_dfs", "brkga", "random_order")),
+    ],
+)
+def test_the_largest_seed_is_one_for_every_library(method, graph):
+    options = Options(objective="makespan", seed=2**63 - 1, time_limit=1.0, evaluations=200)
+    if method == "random_order":
+        options = dataclasses.replace(options, objective="peak_memory", num_devices=1)
+    contracts.check_schedule(graph, rj.optimize(graph, options, method=method))
+
+
+def test_cp_sat_without_time_left_is_its_start():
+    schedule = rj.optimize(GRAPH, method="cp_sat", time_limit=1e-9)
+    contracts.check_schedule(GRAPH, schedule)

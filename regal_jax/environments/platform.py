@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,9 +37,12 @@ class Platform:
             raise OptionError(f"num_devices must be in 1..{MAX_DEVICES}, got {self.num_devices}")
         for name in ("latency", "per_byte"):
             value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
+            if not 0 <= value < math.inf or value > sys.float_info.max:
                 raise OptionError(f"{name} must be a finite number >= 0, got {value}")
-        capacities = self.capacities()
+        try:
+            capacities = self.capacities()
+        except (OverflowError, TypeError, ValueError) as error:
+            raise OptionError(f"memory_capacity must be bytes, as numbers: {error}") from None
         if len(capacities) != self.num_devices or not np.all(capacities > 0):
             raise OptionError(
                 f"memory_capacity must be positive: one number or {self.num_devices},"

@@ -141,8 +141,9 @@ def read_bytes(path: Path) -> bytes:
         return gzip.decompress(data) if path.name.endswith(".gz") else data
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise RegalError(f"{path}: truncated or damaged gzip file ({error})") from None
-    except OSError as error:
-        raise RegalError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise RegalError(f"{path}: {reason}") from None
 
 
 def write_atomically(path: str | os.PathLike, write: Callable[[IO[bytes]], Any]) -> None:
@@ -183,8 +184,9 @@ def append(file: IO[bytes], data: bytes) -> None:
 def check_writable(path: str | os.PathLike) -> None:
     """Raises RegalError where ``write_atomically`` would; for before a long search."""
     path = Path(path)
-    if path.is_dir():
-        raise RegalError(f"{path}: can't write there: is a directory")
+    with contextlib.suppress(OSError, ValueError):  # a name that none can have
+        if path.is_dir():
+            raise RegalError(f"{path}: can't write there: is a directory")
     handle, temporary = _temporary_beside(path)
     os.close(handle)
     os.unlink(temporary)

@@ -61,7 +61,7 @@ def run_cp_sat(problem: PlacementProblem, budget: Budget) -> Result:
         problem.graph,
         problem.platform,
         problem.objective,
-        seconds=min(budget.seconds_left, CP_SAT_SECONDS),
+        seconds=max(min(budget.seconds_left, CP_SAT_SECONDS), 0.0),
         hint=start.schedule,
         seed=budget.seed,
     )

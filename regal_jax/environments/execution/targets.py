@@ -137,7 +137,7 @@ _TABLES: Mapping[str, Mapping[str, str]] = MappingProxyType(
 def _parsed(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also too many digits
         raise OptionError(f"is not valid TOML: {error}") from None
 
 

@@ -60,7 +60,7 @@ def minimise(
     solver = cp_model.CpSolver()
     solver.best_bound_callback = on_bound
     solver.parameters.max_time_in_seconds = seconds
-    solver.parameters.random_seed = seed
+    solver.parameters.random_seed = seed % 2**31
     solver.parameters.num_workers = workers
     # Linear relaxations of these models are weak and slow: without them, more graphs are solved.
     solver.parameters.linearization_level = 0

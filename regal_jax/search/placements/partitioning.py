@@ -119,7 +119,7 @@ def mtkahypar(
     if num_devices == 1:
         return np.zeros(graph.num_ops, np.int32)
     nets = _hypergraph(graph, weight, copies=False)
-    kahypar.set_seed(seed)
+    kahypar.set_seed(seed % 2**31)
     initialised = _initialised_mtkahypar()
     context = initialised.context_from_preset(kahypar.PresetType.DETERMINISTIC_QUALITY)
     context.set_partitioning_parameters(num_devices, TOLERANCE, kahypar.Objective.KM1)

@@ -72,6 +72,7 @@ def learner(policy: FlowConfig, config: FlowTraining) -> Learner:
         )
     if not 0 < config.final_rate <= 1:
         raise OptionError(f"final_rate must be in (0, 1], got {config.final_rate}")
+    config = dataclasses.replace(config, seed=0)  # seeds share compilations
 
     def init(key, inputs):
         return init_state(key, inputs, policy, config)

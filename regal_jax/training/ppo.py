@@ -74,6 +74,7 @@ def learner(policy: FlowConfig, config: PPOTraining) -> Learner:
         raise OptionError("PPO needs at least one pass and two trajectories")
     if not (0 < config.final_rate <= 1 and 0 < config.final_entropy <= 1):
         raise OptionError("final_rate and final_entropy must be in (0, 1]")
+    config = dataclasses.replace(config, seed=0)  # seeds share compilations
 
     def init(key, inputs):
         return init_state(key, inputs, policy, config)

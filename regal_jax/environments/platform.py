@@ -1,7 +1,6 @@
 """The machine a graph is scheduled on: identical devices, their memory and their links."""
 
 import dataclasses
-import math
 import sys
 from collections.abc import Sequence
 
@@ -37,7 +36,7 @@ class Platform:
             raise OptionError(f"num_devices must be in 1..{MAX_DEVICES}, got {self.num_devices}")
         for name in ("latency", "per_byte"):
             value = getattr(self, name)
-            if not 0 <= value < math.inf or value > sys.float_info.max:
+            if not 0 <= value <= sys.float_info.max:
                 raise OptionError(f"{name} must be a finite number >= 0, got {value}")
         try:
             capacities = self.capacities()

@@ -165,7 +165,16 @@ def write_atomically(path: str | os.PathLike, write: Callable[[IO[bytes]], Any])
             os.unlink(temporary)
 
 
-def append(file: IO[bytes], data: bytes) -> None:
+def append(path: Path, data: bytes) -> None:
+    """Adds ``data`` to a file, which is made if need be; see ``append_to``. Raises RegalError."""
+    try:
+        with path.open("ab", buffering=0) as file:
+            append_to(file, data)
+    except OSError as error:
+        raise RegalError(f"{path}: can't write there: {error.strerror}") from None
+
+
+def append_to(file: IO[bytes], data: bytes) -> None:
     """Writes all of ``data`` at the end of an unbuffered file, onto the disk.
 
     Raises OSError where that fails, and leaves the file as it was.

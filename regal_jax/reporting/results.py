@@ -75,7 +75,7 @@ def append_results(
             file.seek(0)
             header = file.readline().decode()
             _check_columns(path, header, columns)
-            files.append(file, data if header else _lines([columns]) + data)
+            files.append_to(file, data if header else _lines([columns]) + data)
     except OSError as error:
         raise RegalError(f"{path}: can't write there: {error.strerror}") from None
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from regal_jax.errors import RegalError
 from regal_jax.graphs import files
 
 
@@ -30,11 +29,8 @@ class MetricsLog:
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Appends the row of a step; columns without a metric stay empty."""
         seconds = round(time.monotonic() - self.begin, 3)
-        try:
-            with self.path.open("ab", buffering=0) as file:
-                files.append(file, self._lines([{"step": step, "seconds": seconds, **metrics}]))
-        except OSError as error:
-            raise RegalError(f"{self.path}: can't write there: {error.strerror}") from None
+        row = {"step": step, "seconds": seconds, **metrics}
+        files.append(self.path, self._lines([row]))
 
     def _lines(self, rows: Iterable[Mapping]) -> bytes:
         buffer = io.StringIO()

@@ -112,6 +112,9 @@ class Rescheduled:
         Tracing is done before the lock is taken: it runs the function, which may call itself.
         """
         where = (_context(), *map(_placed, jax.tree.leaves((split.args, split.kwargs))))
+        known = self._programs.get(traced.jaxpr, {})
+        if where in known:  # not behind another thread's search
+            return known[where]
         with self._lock:
             known = self._programs.setdefault(traced.jaxpr, {})
             if where not in known:

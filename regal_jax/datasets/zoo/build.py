@@ -132,11 +132,7 @@ class FailureLog:
         if not self.path.exists():
             writer.writerow(Outcome._fields)
         writer.writerow(outcome._replace(seconds=round(outcome.seconds, 2)))
-        try:
-            with self.path.open("ab", buffering=0) as file:
-                files.append(file, buffer.getvalue().encode())
-        except OSError as error:
-            raise RegalError(f"{self.path}: can't write there: {error.strerror}") from None
+        files.append(self.path, buffer.getvalue().encode())
 
 
 def _tasks(

@@ -193,9 +193,8 @@ def append_to(file: IO[bytes], data: bytes) -> None:
 def check_writable(path: str | os.PathLike) -> None:
     """Raises RegalError where ``write_atomically`` would; for before a long search."""
     path = Path(path)
-    with contextlib.suppress(OSError, ValueError):  # a name that none can have
-        if path.is_dir():
-            raise RegalError(f"{path}: can't write there: is a directory")
+    if os.path.isdir(path):  # not Path.is_dir, which raises where a name is one that none can have
+        raise RegalError(f"{path}: can't write there: is a directory")
     handle, temporary = _temporary_beside(path)
     os.close(handle)
     os.unlink(temporary)

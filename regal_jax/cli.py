@@ -33,7 +33,6 @@ from regal_jax.options import Options
 from regal_jax.reporting import figures, progress, tables
 
 READERS = {
-    "any": import_graph,
     "job_shop": job_shop.read_job_shop,
     "psplib": project_scheduling.read_project,
 }
@@ -46,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _parser().parse_args(arguments)
         compilation_cache.enable()
-        options.run(options)
+        with progress.warnings_in_one_line("regal-jax"):
+            options.run(options)
     except RegalError as error:
         print(f"regal-jax: error: {' '.join(str(error).split())}", file=sys.stderr)
         return INFEASIBLE if isinstance(error, InfeasibleError) else USAGE_ERROR
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def schedule(options: argparse.Namespace) -> None:
     """Searches for a schedule, prints what it saves, writes what was asked for."""
-    graph = import_graph(options.graph)
+    graph = _graph(options)
     outputs = [path for path in (options.output, options.trace, options.plot) if path]
     for path in outputs:
         files.check_writable(path)
@@ -98,17 +98,19 @@ def schedule(options: argparse.Namespace) -> None:
 def import_(options: argparse.Namespace) -> None:
     """Converts any importable file to ``regal-graph/1``."""
     if options.tpch:
-        tpch.convert_tpch(options.source, options.output)
+        tpch.convert_tpch(options.graph, options.output)
         print(f"wrote {options.output}")
         return
-    graph = READERS[options.reader](options.source)
+    if options.dimensions and options.reader != "any":
+        raise OptionError(f"{options.graph}: only ONNX models have --dimensions")
+    graph = _graph(options) if options.reader == "any" else READERS[options.reader](options.graph)
     files.save_graph(graph, options.output)
     print(f"wrote {options.output}: {graph.num_ops} ops, {graph.num_tensors} tensors")
 
 
 def check(options: argparse.Namespace) -> None:
     """Validates a schedule against its graph, and its claimed costs against the exact ones."""
-    graph, claimed = import_graph(options.graph), load_schedule(options.schedule)
+    graph, claimed = _graph(options), load_schedule(options.schedule)
     on_machines = has_machines(graph, claimed.objective)
     cost = api.evaluate(
         graph,
@@ -127,7 +129,7 @@ def check(options: argparse.Namespace) -> None:
 
 def info(options: argparse.Namespace) -> None:
     """Prints what is in a graph and what bounds its cost; draws it if asked to."""
-    graph = import_graph(options.graph)
+    graph = _graph(options)
     platform = _platform(options)
     if options.plot:
         files.check_writable(options.plot)
@@ -260,7 +262,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_schedule(command: argparse.ArgumentParser) -> None:
-    command.add_argument("graph", metavar="GRAPH", type=_text, help=_GRAPH)
+    _add_graph(command)
     for name, hint in typing.get_type_hints(Options, include_extras=True).items():
         kind, text = typing.get_args(hint)
         text = ", ".join(registry.names("method")) if name == "method" else text
@@ -286,26 +288,51 @@ def _text(value: str) -> str:
     return value
 
 
+def _add_graph(command: argparse.ArgumentParser) -> None:
+    command.add_argument("graph", metavar="GRAPH", type=_text, help=_GRAPH)
+    command.add_argument(
+        "--dimensions",
+        type=_sizes,
+        help="sizes of an ONNX model's unknown dimensions: batch=1,height=320 (*=1: of all others)",
+    )
+
+
+def _sizes(text: str) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for item in text.split(","):
+        name, equals, size = item.rpartition("=")
+        if not (name and equals and size.isascii() and size.isdigit() and len(size) < 19):
+            raise argparse.ArgumentTypeError(f"{item!r} is not NAME=SIZE")
+        if name in sizes:
+            raise argparse.ArgumentTypeError(f"{name!r} twice")
+        sizes[name] = int(size)
+    return sizes
+
+
+def _graph(options: argparse.Namespace) -> ComputationGraph:
+    return import_graph(options.graph, dimensions=options.dimensions)
+
+
 def _add_import(command: argparse.ArgumentParser) -> None:
-    command.add_argument("source", metavar="SOURCE", type=_text, help=_GRAPH)
+    _add_graph(command)
     command.add_argument("--output", type=_text, required=True, help="graph file to write (.json)")
     readers = command.add_mutually_exclusive_group()
     for name, text in (("job_shop", "a job shop (two formats)"), ("psplib", "a .sm file")):
         readers.add_argument(
-            f"--{name}", dest="reader", action="store_const", const=name, help=f"SOURCE is {text}"
+            f"--{name}", dest="reader", action="store_const", const=name, help=f"GRAPH is {text}"
         )
-    readers.add_argument("--tpch", action="store_true", help="SOURCE is a TPC-H .jsonl.gz")
+    readers.add_argument("--tpch", action="store_true", help="GRAPH is a TPC-H .jsonl.gz")
     command.set_defaults(reader="any")
 
 
 def _add_check(command: argparse.ArgumentParser) -> None:
-    command.add_argument("graph", metavar="GRAPH", type=_text, help=_GRAPH)
+    _add_graph(command)
     command.add_argument("schedule", metavar="SCHEDULE", type=_text, help="a schedule file")
     _add_platform(command, with_devices=False)
 
 
 def _add_info(command: argparse.ArgumentParser) -> None:
-    command.add_argument("graph", metavar="GRAPH", type=_text, help=_GRAPH)
+    _add_graph(command)
     command.add_argument("--plot", type=_text, help="picture to write (.png, .svg, .pdf)")
     _add_platform(command)
 

@@ -1,6 +1,8 @@
 """Progress bars: on a terminal only, on stderr, gone when done."""
 
 import contextlib
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
@@ -19,6 +21,18 @@ def status(text: str) -> Iterator[None]:
     """A line while something runs."""
     console = Console(stderr=True)
     with console.status(text) if console.is_terminal else contextlib.nullcontext():
+        yield
+
+
+@contextlib.contextmanager
+def warnings_in_one_line(program: str) -> Iterator[None]:
+    """Shows each warning inside as a line on stderr, without the code it comes from."""
+
+    def show(message, *_, **__):
+        print(f"{program}: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
         yield
 
 

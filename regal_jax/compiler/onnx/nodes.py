@@ -9,32 +9,29 @@ from collections.abc import Mapping
 
 import onnx
 
-from regal_jax.errors import ImporterError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.importers.graph_builder import GraphBuilder
 from regal_jax.graphs.importers.onnx import folding, shapes
-from regal_jax.graphs.importers.onnx.folding import Types
+from regal_jax.graphs.importers.onnx.dimensions import Dimensions
 from regal_jax.graphs.importers.onnx.lowering import Environment, Lowering, captured_names
-from regal_jax.graphs.importers.onnx.types import Dimensions, value_bytes
 
 
-def graph_of_nodes(model: onnx.ModelProto, dimensions: Mapping[str, int]) -> ComputationGraph:
+def graph_of_nodes(model: onnx.ModelProto, dimensions: Dimensions) -> ComputationGraph:
     """The graph whose op ``i`` is the main graph's node ``i``. Raises ImporterError.
 
-    A call of a local function is one op, whose inner values count 0. Unknown dimensions inside
-    bodies count 1, unlike those of the main graph, which have to be given.
+    A call of a local function is one op, whose inner values count 0.
     """
-    known = Dimensions(dimensions)
-    inferred, values = shapes.infer_model(shapes.inline_functions(model), known)
+    inferred, values = shapes.infer_model(shapes.inline_functions(model), dimensions)
     types = folding.graph_types(inferred.graph)
-    _check_sizes(model.graph, types, dimensions)
-    lowering = Lowering(GraphBuilder(), types, values, known)
+    lowering = Lowering(GraphBuilder(), types, values, dimensions)
     environment = lowering.add_parameters(inferred.graph, ())
     lowering.add_nodes(inferred.graph, environment)
+    dimensions.check_complete()
+    dimensions.check_used()
     nodes = _Nodes(lowering.builder, environment)
     for node in model.graph.node:
         nodes.add(node)
-    return nodes.finished(model.graph)
+    return nodes.finished(model.graph, lowering.hidden)
 
 
 class _Nodes:
@@ -72,11 +69,12 @@ class _Nodes:
         for name in (name for name, base in written.items() if base not in new):
             self.made[name] = self.builder.add_control(op)
 
-    def finished(self, graph: onnx.GraphProto) -> ComputationGraph:
+    def finished(self, graph: onnx.GraphProto, hidden: Mapping[str, int]) -> ComputationGraph:
         for info in graph.output:
             tensor = self._existing(self.environment[info.name])
             self.builder.tensors[tensor].persistent = True
-        return self.builder.build(name=graph.name)
+        extra = {"": {"hidden_ops": dict(hidden)}} if hidden else {}
+        return self.builder.build(name=graph.name, extra=extra)
 
     def _existing(self, base: int) -> int:
         """Our tensor for one that a node has made, or that exists from the start."""
@@ -96,21 +94,3 @@ def names_read(node: onnx.NodeProto) -> list[str]:
     """The distinct names that a node needs: its inputs, and what its bodies name outside."""
     captured = [name for body in folding.subgraphs(node) for name in captured_names(body)]
     return list(dict.fromkeys(name for name in (*node.input, *captured) if name))
-
-
-def _check_sizes(graph: onnx.GraphProto, inferred: Types, given: Mapping[str, int]) -> None:
-    """Raises ImporterError if a dimension of the graph's own values isn't known."""
-    declared = folding.graph_types(graph)
-    types = {info.name: declared.get(info.name) for info in graph.input}
-    types |= {name: inferred.get(name) for name in folding.produced(graph)}
-    unknown: dict[str, str] = {}  # dimension -> the first tensor that has it
-    for name, value in types.items():
-        dimensions = Dimensions(given)
-        value_bytes(name, value, dimensions)
-        unknown = {**dict.fromkeys(dimensions.assumed, name), **unknown}
-    if unknown:
-        places = [f"{key!r} of {name!r}" for key, name in unknown.items()]
-        raise ImporterError(
-            f"unknown dimensions: {', '.join(places[:5])}{' ...' if places[5:] else ''}; "
-            f"give their sizes, such as dimensions={{{next(iter(unknown))!r}: 8}}"
-        )

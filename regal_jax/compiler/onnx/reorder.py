@@ -28,7 +28,8 @@ from regal_jax.compiler.order_report import OrderReport, least_memory_order
 from regal_jax.errors import MissingDependencyError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.files import write_atomically
-from regal_jax.graphs.importers.onnx.model import load_model, located
+from regal_jax.graphs.importers.onnx.dimensions import Dimensions, read_dimensions
+from regal_jax.graphs.importers.onnx.model import load_model, located, warn_of_hidden
 
 if TYPE_CHECKING:
     import onnx
@@ -53,8 +54,7 @@ def reorder_onnx(
     Args:
       model: a path, or a model, which is left as it is.
       method, seed, evaluations, time_limit: of the search, see ``regal_jax.optimize``.
-      dimensions: sizes of symbolic dimensions (``{"batch": 8}``), of nameless ones by their place
-        (``{"x[0]": 8}``).
+      dimensions: sizes of unknown dimensions, see ``regal_jax.from_onnx``.
 
     Raises:
       MissingDependencyError: without the package onnx.
@@ -69,8 +69,10 @@ def reorder_onnx(
         source, where = model, model.graph.name or "model"
     else:
         source, where = load_model(Path(model)), str(model)
+    graph = _graph(source, where, read_dimensions(dimensions))
+    warn_of_hidden(graph, where)
     order, report = least_memory_order(
-        _graph(source, where, dict(dimensions or {})),
+        graph,
         method=method,
         seed=seed,
         evaluations=evaluations,
@@ -99,7 +101,7 @@ def save_onnx(model: "onnx.ModelProto", path: str | os.PathLike) -> None:
     write_atomically(path, lambda file: file.write(content))
 
 
-def _graph(model: "onnx.ModelProto", where: str, dimensions: Mapping[str, int]) -> ComputationGraph:
+def _graph(model: "onnx.ModelProto", where: str, dimensions: Dimensions) -> ComputationGraph:
     from regal_jax.compiler.onnx.nodes import graph_of_nodes
 
     with located(where):

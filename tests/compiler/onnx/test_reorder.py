@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from regal_jax.compiler.onnx.reorder import reorder_onnx, save_onnx
 from regal_jax.errors import ImporterError, OptionError
+from regal_jax.graphs.importers.onnx.dimensions import Dimensions
 from regal_jax.graphs.importers.onnx.model import from_onnx
 
 onnx = pytest.importorskip("onnx")
@@ -165,7 +166,8 @@ def test_a_branch_waits_for_what_it_names_outside():
         helper.make_node("Exp", ["x"], ["b"]),
         conditional(0, "a", "b", "y"),
     ]
-    graph = graph_of_nodes(model(nodes, [info("x", 2, 6), info("flag", kind=BOOL)], []), {})
+    proto = model(nodes, [info("x", 2, 6), info("flag", kind=BOOL)], [])
+    graph = graph_of_nodes(proto, Dimensions({}))
     assert graph.size.tolist() == [48, 48, 48, 1, 48]  # x, a, b, flag, y
     assert [graph.consumers.row(t).tolist() for t in range(5)] == [[0, 1], [2], [2], [2], []]
 
@@ -179,7 +181,7 @@ def test_views_share_memory_and_constants_are_there_from_the_start():
     ]
     shape = array("shape", np.array([12]))
     proto = model(nodes, [info("x", 2, 6)], [info("y", 12)], [shape])
-    graph = graph_of_nodes(proto, {})
+    graph = graph_of_nodes(proto, Dimensions({}))
     named = dict(zip(graph.extra["tensors"]["name"], range(graph.num_tensors), strict=True))
     assert graph.producer[named["c"]] == -1
     assert graph.size.tolist() == [0, 48, 48, 8, 0, 48, 48]  # c's node, x, t, shape, flat, c, y
@@ -208,17 +210,12 @@ def test_local_functions_are_called_as_they_were():
     assert report.peak_before == 3 * 48
 
 
-def test_dimensions_are_asked_for_by_name():
+def test_sizes_are_those_of_the_dimensions():
     proto = model(
         [helper.make_node("Tanh", ["x"], ["y"])], [info("x", "n", 3)], [info("y", "n", 3)]
     )
-    with pytest.raises(ImporterError, match=r"'n' of 'x'; .* dimensions={'n': 8}"):
-        reorder_onnx(proto)
     _, report = reorder_onnx(proto, dimensions={"n": 8}, **QUICK)
     assert report.peak_before == 2 * 8 * 3 * 4
-    unnamed = model([helper.make_node("NonZero", ["x"], ["y"])], [info("x", 4)], [])
-    with pytest.raises(ImporterError, match="dimensions="):
-        reorder_onnx(unnamed)
 
 
 def test_models_that_cannot_be_read(tmp_path):

@@ -28,11 +28,12 @@ BATCH = 8
 _DIMENSIONS = (
     *(("batch", BATCH), ("batch_size", BATCH), ("N", BATCH), ("unk__214", BATCH)),
     *(("unk__749", BATCH), ("DynamicDimension.0", BATCH), ("p2o.DynamicDimension.0", BATCH)),
-    *(("p2o.DynamicDimension.1", 320), ("p2o.DynamicDimension.2", 320), ("?", 48)),
+    *(("p2o.DynamicDimension.1", 320), ("p2o.DynamicDimension.2", 320)),
     *(("frames", 100), ("time", 300), ("sequence", 576), ("sequence_length", 64)),
     *(("num_atoms", 512), ("num_edges", 8192), ("num_residues", 64)),
 )
-"""Sizes of symbolic dimensions: sensible ones for what these files read."""
+"""Sizes of symbolic dimensions: sensible ones for what these files read; 48 where it's called "?",
+1 for the rest."""
 
 _LEFT_OUT = ("silero_vad.onnx", "silero_vad_op18_ifless.onnx", "plcmos_v2.onnx")
 """Wholly inside a branch, or with shapes that can't be inferred."""
@@ -75,11 +76,16 @@ def _graph(path: Path, mode: str) -> ComputationGraph:
     import onnx
 
     model = onnx.load(path, load_external_data=False)
-    for info in model.graph.input:
+    graph, symbols = model.graph, set()
+    for info in (*graph.input, *graph.output, *graph.value_info):
         for dimension in info.type.tensor_type.shape.dim:
             if dimension.dim_value < 0:
                 dimension.dim_value = BATCH
-    return from_onnx(model, dimensions=dict(_DIMENSIONS))
+            elif dimension.dim_param == "?":
+                dimension.dim_value = 48
+            symbols.add(dimension.dim_param)
+    known = {symbol: size for symbol, size in _DIMENSIONS if symbol in symbols}
+    return from_onnx(model, dimensions={**known, "*": 1})
 
 
 SOURCE = Source("onnx", ("onnx",), recipes)

@@ -9,9 +9,10 @@ import onnx
 from regal_jax.errors import ImporterError
 from regal_jax.graphs.importers.graph_builder import GraphBuilder
 from regal_jax.graphs.importers.onnx import types as onnx_types
+from regal_jax.graphs.importers.onnx.branches import VIEWS
+from regal_jax.graphs.importers.onnx.dimensions import Dimensions
 from regal_jax.graphs.importers.onnx.flops import node_flops
 from regal_jax.graphs.importers.onnx.folding import Types, Values, graph_types, subgraphs
-from regal_jax.graphs.importers.onnx.types import Dimensions
 
 Environment = dict[str, int]
 """The tensor, by its number in the builder, that a name stands for."""
@@ -25,6 +26,7 @@ class Lowering:
       types: what is known of each value of this graph and of the graphs around it.
       values: the small constants, by name.
       unknown: names of the values in bodies whose size is unknown; there they count 0 bytes.
+      hidden: how many ops the bodies of a node have, for the nodes with bodies.
       is_body: whether this is a body rather than the main graph.
       read: names that something reads.
     """
@@ -34,6 +36,7 @@ class Lowering:
     values: Values
     dimensions: Dimensions
     unknown: list[str] = dataclasses.field(default_factory=list)
+    hidden: dict[str, int] = dataclasses.field(default_factory=dict)
     is_body: bool = False
     read: set[str] = dataclasses.field(default_factory=set)
 
@@ -117,6 +120,7 @@ class Lowering:
             outputs = [self._shape(name) for name in node.output]
             return node_flops(node.op_type, inputs, outputs, attributes), 0
         costs = [self._body_cost(body, environment) for body in bodies]
+        self.hidden[node.name or node.output[0]] = sum(cost[2] for cost in costs)
         flops = max(cost[0] for cost in costs) * self._iterations(node)
         return flops, max(cost[1] for cost in costs)
 
@@ -126,15 +130,18 @@ class Lowering:
             return ()
         return onnx_types.tensor_shape(name, value, self.dimensions)
 
-    def _body_cost(self, body: onnx.GraphProto, environment: Environment) -> tuple[float, int]:
+    def _body_cost(self, body: onnx.GraphProto, environment: Environment) -> tuple[float, int, int]:
+        """FLOPs, workspace [bytes] and ops of a body, with the bodies in it."""
         builder, types = GraphBuilder(), {**self.types, **graph_types(body)}
-        inner = Lowering(builder, types, self.values, self.dimensions, self.unknown, True)
+        dimensions = self.dimensions.inside_bodies()
+        inner = Lowering(builder, types, self.values, dimensions, self.unknown, is_body=True)
         names = inner.add_parameters(body, ())
         for name in captured_names(body):
             outer = self.builder.tensors[environment[name]]
             names[name] = builder.add_parameter(outer.size, name=name)
         pruned = builder.prune(inner.add_nodes(body, names))
-        return pruned.total_flops(), pruned.body_workspace()
+        num_ops = len(pruned.ops) + sum(inner.hidden.values())
+        return pruned.total_flops(), pruned.body_workspace(), num_ops
 
     def _iterations(self, node: onnx.NodeProto) -> int:
         """Trip count where it is known, else 1."""
@@ -168,7 +175,7 @@ def _renames(node: onnx.NodeProto, values: Values, read: set[str]) -> bool:
     """Whether a node's output is its first input under another name."""
     if node.op_type == "Dropout":
         return _is_inference_dropout(node, values) and read.isdisjoint(node.output[1:])
-    return node.op_type in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
+    return node.op_type in VIEWS
 
 
 def _is_inference_dropout(node: onnx.NodeProto, values: Values) -> bool:

@@ -5,19 +5,22 @@ What becomes an op: every node of the main graph, in its order, but
   producer, persistent), each once;
 - Reshape, Flatten, Squeeze, Unsqueeze, Identity and Dropout in inference (mask unread) vanish,
   their output being their input;
-- If, Loop, Scan and other nodes with bodies become one op each, which also reads the outer values
-  its bodies name. Its workspace is the program-order liveness peak of one run of a body beyond its
-  inputs and outputs, the maximum over bodies (values of unknown size inside count 0 and are listed
-  in ``extra[""]["unknown_body_values"]``). FLOPs: the largest body, times the trip count where
-  that is constant;
+- an If whose branch is known (``branches``) is that branch's nodes; other Ifs, Loop, Scan and nodes
+  with bodies become one op each, which also reads the outer values its bodies name. Its workspace
+  is the program-order liveness peak of one run of a body beyond its inputs and outputs, the maximum
+  over bodies (values of unknown size inside count 0 and are listed in
+  ``extra[""]["unknown_body_values"]``). FLOPs: the largest body, times the trip count where that is
+  constant. How many ops each hides is warned of, and in ``extra[""]["hidden_ops"]``;
 - nodes that lead to no output are dropped.
-Sizes come from onnx's shape inference with constant folding. Symbolic dimensions are 1 unless
-given; the assumed ones are in ``extra[""]["assumed_dimensions"]``, so are data-dependent dimensions
-(``tensor[axis]``) and the lengths of sequences and maps (``tensor[length]``). A string counts 16
-bytes. FLOPs: ``flops``. Weights in external files are not read. Training info is ignored.
+Sizes come from onnx's shape inference with constant folding. Unknown dimensions have to be given:
+symbols of the inputs, data-dependent dimensions (``tensor[axis]``), lengths of sequences and maps
+(``tensor[length]``); those that ``"*"`` gives its size are in ``extra[""]["assumed_dimensions"]``,
+and so are those inside bodies, which are 1 by default. A string counts 16 bytes. FLOPs: ``flops``.
+Weights in external files are not read. Training info is ignored.
 """
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from regal_jax.errors import ImporterError, MissingDependencyError, RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.importers.onnx.dimensions import Dimensions, read_dimensions
 from regal_jax.graphs.importers.roofline import A100, DeviceProfile
 
 if TYPE_CHECKING:
@@ -43,11 +47,13 @@ def from_onnx(
       source: a path, or a model.
       profile: the device whose roofline gives the durations.
       dimensions: sizes of symbolic dimensions (``{"batch": 8}``), of nameless ones by their place
-        (``{"x[0]": 8}``); 1 for the rest.
+        (``{"x[0]": 8}``), of all others (``{"*": 1}``).
 
     Raises:
       MissingDependencyError: without the package onnx.
-      ImporterError: no such file, not an ONNX model, or a tensor whose shape can't be inferred.
+      ImporterError: no such file, not an ONNX model, a tensor whose shape can't be inferred, a
+        dimension without a size (all of the inputs' at once), or a size for none.
+      OptionError: a size below 1.
     """
     try:
         import onnx
@@ -57,8 +63,19 @@ def from_onnx(
         model, where, stem = source, source.graph.name or "model", "model"
     else:
         model, where, stem = load_model(Path(source)), str(source), Path(source).stem
+    sizes = read_dimensions(dimensions)
     with located(where):
-        return _convert(model, stem, profile, dict(dimensions or {}))
+        graph = _convert(model, stem, profile, sizes)
+    warn_of_hidden(graph, where)
+    return graph
+
+
+def warn_of_hidden(graph: ComputationGraph, where: str) -> None:
+    """Warns the caller's caller of ops that aren't single ones: no order reaches into them."""
+    hidden = graph.extra.get("", {}).get("hidden_ops", {})
+    if hidden:
+        ops = ", ".join(f"{name!r} hides {count}" for name, count in hidden.items())
+        warnings.warn(f"{where}: an If, Loop or Scan counts as one op: {ops}", stacklevel=3)
 
 
 @contextmanager
@@ -103,26 +120,31 @@ def load_model(path: Path) -> "onnx.ModelProto":
 
 
 def _convert(
-    model: "onnx.ModelProto", stem: str, profile: DeviceProfile, given: Mapping[str, int]
+    model: "onnx.ModelProto", stem: str, profile: DeviceProfile, dimensions: Dimensions
 ) -> ComputationGraph:
     import onnx
 
     from regal_jax.graphs.importers.graph_builder import GraphBuilder
-    from regal_jax.graphs.importers.onnx import folding, shapes
+    from regal_jax.graphs.importers.onnx import branches, folding, shapes
     from regal_jax.graphs.importers.onnx import lowering as onnx_lowering
-    from regal_jax.graphs.importers.onnx.types import Dimensions
 
-    dimensions = Dimensions(given)
     model = shapes.inline_functions(model)
     inferred, values = shapes.infer_model(model, dimensions)
+    while branches.inline_branches(inferred.graph, values):
+        inferred, values = shapes.infer_model(inferred, dimensions)
     types = folding.graph_types(inferred.graph)
     lowering = onnx_lowering.Lowering(GraphBuilder(), types, values, dimensions)
     inputs = [info.name for info in model.graph.input]
     environment = lowering.add_parameters(inferred.graph, inputs)
-    builder = lowering.builder.prune(lowering.add_nodes(inferred.graph, environment))
+    outputs = lowering.add_nodes(inferred.graph, environment)
+    dimensions.check_complete()
+    dimensions.check_used()
+    builder = lowering.builder.prune(outputs)
     top: dict[str, Any] = {}
     if dimensions.assumed:
         top["assumed_dimensions"] = dict(dimensions.assumed)
+    if lowering.hidden:
+        top["hidden_ops"] = lowering.hidden
     if lowering.unknown:
         top["unknown_body_values"] = sorted(set(lowering.unknown))
     return builder.build(

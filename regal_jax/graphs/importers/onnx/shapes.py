@@ -4,6 +4,7 @@ import onnx
 import onnx.inliner
 
 from regal_jax.errors import ImporterError
+from regal_jax.graphs.importers.onnx.dimensions import Dimensions
 from regal_jax.graphs.importers.onnx.folding import (
     Types,
     Values,
@@ -12,9 +13,16 @@ from regal_jax.graphs.importers.onnx.folding import (
     is_small,
     produced,
     store,
+    subgraphs,
     walk,
 )
-from regal_jax.graphs.importers.onnx.types import Dimensions, has_rank, is_complete, tensor_dims
+from regal_jax.graphs.importers.onnx.types import (
+    has_rank,
+    is_complete,
+    tensor_dims,
+    tensor_shape,
+    value_bytes,
+)
 
 _ROUNDS = 3
 
@@ -22,19 +30,21 @@ _ROUNDS = 3
 def infer_model(model: onnx.ModelProto, dimensions: Dimensions) -> tuple[onnx.ModelProto, Values]:
     """A model without large weights whose value_info is as complete as can be, and its constants.
 
-    Local functions are inlined, symbolic dimensions of the inputs get their sizes, and onnx's own
-    shape inference alternates with a walk that folds constants and infers node by node with their
-    values. Shapes that depend on data stay unknown. Raises ImporterError.
+    Unknown dimensions of the inputs get their sizes, and onnx's own shape inference alternates with
+    a walk that folds constants and infers node by node with their values. Shapes that depend on
+    data stay unknown. Raises ImporterError: for all inputs' dimensions without a size at once.
     """
     model = _without_weights(model)
+    _forget_unknown(model.graph)
     _size_inputs(model.graph, dimensions)
     values: Values = {}
     for _ in range(_ROUNDS):
         model = _inferred(model)
         types = graph_types(model.graph)
         before = _knowledge(types)
-        if all(is_complete(types.get(name)) for name in produced(model.graph)):
-            break
+        complete = all(is_complete(types.get(name)) for name in produced(model.graph))
+        if complete and not any(node.op_type == "If" for node in model.graph.node):
+            break  # else the values of conditions are worth a walk
         values = constants(model.graph)
         walk(model, model.graph, types, values)
         if _knowledge(types) == before:
@@ -64,29 +74,48 @@ def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     small.opset_import.extend(model.opset_import)
     graph, source = small.graph, model.graph
     graph.name = source.name or "graph"
-    for field in ("node", "output", "value_info", "sparse_initializer", "input"):
+    for field in ("node", "output", "value_info", "sparse_initializer"):
         getattr(graph, field).extend(getattr(source, field))
-    declared = {info.name for info in graph.input}
+    large = {tensor.name for tensor in source.initializer if not is_small(tensor)}
+    graph.input.extend(info for info in source.input if info.name not in large)
     for tensor in source.initializer:
-        if is_small(tensor):
+        if tensor.name not in large:
             graph.initializer.append(tensor)
-        elif tensor.name not in declared:
+        else:
             value = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
             graph.input.append(onnx.helper.make_value_info(tensor.name, value))
     return small
 
 
+def _forget_unknown(graph: onnx.GraphProto) -> None:
+    """Clears dimensions that are -1 or "?", which is how some exporters say unknown."""
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        for dim in tensor_dims(info.type):
+            if dim.dim_value < 0 or dim.dim_param == "?":
+                dim.Clear()
+    for node in graph.node:
+        for body in subgraphs(node):
+            _forget_unknown(body)
+
+
 def _size_inputs(graph: onnx.GraphProto, dimensions: Dimensions) -> None:
     """Gives the inputs' unknown dimensions their sizes, and equal symbols elsewhere the same."""
-    for info in graph.input:
-        for axis, dim in enumerate(tensor_dims(info.type)):
-            if not dim.HasField("dim_value"):
-                dim.dim_value = dimensions.size(dim.dim_param, f"{info.name}[{axis}]")
-    known = {**dimensions.assumed, **dimensions.given}
+    stored = {tensor.name for tensor in graph.initializer}
+    inputs = [info for info in graph.input if info.name not in stored]
+    for info in inputs:
+        value_bytes(info.name, info.type, dimensions)
+    dimensions.check_complete()
+    sizes = dict(dimensions.given)
+    for info in inputs:
+        shape = tensor_shape(info.name, info.type, dimensions)
+        for dim, size in zip(tensor_dims(info.type), shape, strict=True):
+            sizes.setdefault(dim.dim_param, size)
+            dim.dim_value = size
     for info in (*graph.output, *graph.value_info):
         for dim in tensor_dims(info.type):
-            if dim.dim_param in known:
-                dim.dim_value = known[dim.dim_param]
+            if dim.dim_param and dim.dim_param in sizes:
+                dimensions.used.add(dim.dim_param)
+                dim.dim_value = sizes[dim.dim_param]
 
 
 def _inferred(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -1,34 +1,14 @@
-"""What the values of an ONNX model weigh, and which dimensions had to be assumed."""
+"""What the values of an ONNX model weigh."""
 
-import dataclasses
 import math
-from collections.abc import Mapping
 
 import onnx
 
 from regal_jax.errors import ImporterError
+from regal_jax.graphs.importers.onnx.dimensions import Dimensions
 
 STRING_BYTES = 16
 """Bytes counted for one string, whatever its length: a pointer and a length."""
-
-
-@dataclasses.dataclass
-class Dimensions:
-    """Sizes of symbolic dimensions: those given, and those assumed to be 1 so far.
-
-    A dimension is called by its symbol (``batch``) or, if it has none, by its place (``x[0]``);
-    the unknown length of a sequence or map is called ``x[length]``.
-    """
-
-    given: Mapping[str, int]
-    assumed: dict[str, int] = dataclasses.field(default_factory=dict)
-
-    def size(self, symbol: str, place: str) -> int:
-        """The given size, or 1, which is recorded."""
-        for key in (place, symbol):
-            if key in self.given:
-                return self.given[key]
-        return self.assumed.setdefault(symbol or place, 1)
 
 
 def is_complete(value: onnx.TypeProto | None) -> bool:
@@ -59,9 +39,7 @@ def tensor_shape(
 ) -> tuple[int, ...]:
     """The shape of a tensor of known rank; unknown dimensions as ``dimensions`` says."""
     return tuple(
-        dim.dim_value
-        if dim.HasField("dim_value")
-        else dimensions.size(dim.dim_param, f"{name}[{axis}]")
+        dim.dim_value if dim.HasField("dim_value") else dimensions.size(dim.dim_param, name, axis)
         for axis, dim in enumerate(tensor_dims(value))
     )
 
@@ -78,11 +56,11 @@ def value_bytes(name: str, value: onnx.TypeProto | None, dimensions: Dimensions)
         return value_bytes(name, value.optional_type.elem_type, dimensions)
     if kind == "sequence_type":
         inner = value_bytes(name, value.sequence_type.elem_type, dimensions)
-        return None if inner is None else inner * dimensions.size("", f"{name}[length]")
+        return None if inner is None else inner * dimensions.size("", name, "length")
     if kind == "map_type":
         inner = value_bytes(name, value.map_type.value_type, dimensions) or 0
         entry = inner + elements_bytes(1, value.map_type.key_type)
-        return entry * dimensions.size("", f"{name}[length]")
+        return entry * dimensions.size("", name, "length")
     if not has_rank(value):
         return None
     shape = tensor_shape(name, value, dimensions)

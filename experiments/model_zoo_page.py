@@ -20,7 +20,8 @@ from regal_jax.studies.zoo import page
 NOTES = (
     "Computation graphs of real models, unique in topology, traced from public packages."
     " Only structure, sizes and durations are kept: no weights, no code."
-    " Splits keep architecture families together, so that test graphs are unseen ones."
+    " Splits keep architectures together, whichever package they are from, so that test graphs are"
+    " unseen ones."
 )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from regal_jax import registry
 from regal_jax.datasets import synthetic
-from regal_jax.datasets.zoo import load
+from regal_jax.datasets.zoo import load, splits
 from regal_jax.errors import RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.rewrites.microbatches import microbatches as split_in_microbatches
@@ -87,7 +87,7 @@ def xla_graphs(dataset: str, *, max_ops: int, max_graphs: int) -> list[Computati
         return []
     found = _real_graphs(dataset, "test")
     fitting = [g for g in found if g.source.startswith("xla") and 2 <= g.num_ops <= max_ops]
-    return sorted(fitting, key=lambda graph: load.name_hash(graph.name))[:max_graphs]
+    return sorted(fitting, key=lambda graph: splits.name_hash(graph.name))[:max_graphs]
 
 
 def variants(
@@ -143,8 +143,8 @@ def _family_by_family(graphs: Sequence[ComputationGraph], most: int) -> list[Com
     """At most ``most`` graphs: the first of every family, then the second, in a fixed order."""
     before: collections.Counter[str] = collections.Counter()
     ranked = []
-    for graph in sorted(graphs, key=lambda graph: load.name_hash(graph.name)):
-        ranked.append((before[graph.family], load.name_hash(graph.family), graph))
+    for graph in sorted(graphs, key=lambda graph: splits.name_hash(graph.name)):
+        ranked.append((before[graph.family], splits.name_hash(graph.family), graph))
         before[graph.family] += 1
     return [graph for *_, graph in sorted(ranked, key=lambda entry: entry[:2])[:most]]
 

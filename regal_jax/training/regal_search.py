@@ -15,13 +15,14 @@ from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.search.base import Trajectory
 from regal_jax.search.evolution import brkga
 from regal_jax.search.evolution.brkga import BRKGAConfig
-from regal_jax.search.placements import incumbents
+from regal_jax.search.placements import cheap
 
 
 def evaluations_before(config: RegalConfig) -> int:
     """Of the budget, what is spent before the policy acts."""
-    known = incumbents.EVALUATIONS if config.feature_set == "incumbent" else 0
-    return config.feature_evaluations + known
+    if config.feature_set != "incumbent":
+        return config.feature_evaluations
+    return config.feature_evaluations + cheap.most_schedules(config.num_devices)
 
 
 def uniform_search(

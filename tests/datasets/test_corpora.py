@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regal_jax.datasets import corpora
-from regal_jax.datasets.zoo import load
+from regal_jax.datasets.zoo import splits
 from regal_jax.errors import RegalError
 from regal_jax.graphs import files
 from tests.policies.cases import chain, random_graph
@@ -63,8 +63,8 @@ def test_a_folder_without_test_families_is_an_error(tmp_path):
 
 def test_xla_graphs_are_unseen_and_small(tmp_path):
     names = [f"family {number}" for number in range(100)]
-    seen = next(name for name in names if load.family_bucket(name) < 50)
-    unseen = next(name for name in names if load.family_bucket(name) >= 62)
+    seen = next(name for name in names if splits.family_bucket(name) < 50)
+    unseen = next(name for name in names if splits.family_bucket(name) >= 62)
     graphs = [
         chain(length).replace(name=f"{source} {family} {length}", family=family, source=source)
         for family in (seen, unseen)

@@ -18,13 +18,13 @@ from tests.training.cases import rows, small_graphs, stopped
 REGAL = RegalConfig(
     size=8, rounds=1, levels=4, feature_evaluations=100, feature_set="incumbent", normalise=True
 )
-CONFIG = TrainingConfig(evaluations=350, batch_size=2, samples=2, steps=1, learning_rate=1e-2)
+CONFIG = TrainingConfig(evaluations=460, batch_size=2, samples=2, steps=1, learning_rate=1e-2)
 
 
 @pytest.fixture(scope="module")
 def buckets():
     return prepare_examples(
-        small_graphs(), objective="makespan", regal=REGAL, evaluations=350, seed=0
+        small_graphs(), objective="makespan", regal=REGAL, evaluations=460, seed=0
     )
 
 
@@ -57,13 +57,13 @@ def test_scripts_by_hand(buckets):
 
 def test_the_best_script_is_chosen_and_learned(buckets, tmp_path):
     experts = [
-        imitation.best_scripts(bucket, regal=REGAL, evaluations=350, seed=0) for bucket in buckets
+        imitation.best_scripts(bucket, regal=REGAL, evaluations=460, seed=0) for bucket in buckets
     ]
     bucket, expert = buckets[0], experts[0]
     inputs = bucket.examples.take(np.array(0)).inputs
     scripts = np.stack(imitation.scripted_actions(inputs, REGAL.space))
     costs = imitation._search_costs(
-        jax.random.key(0), bucket.examples.take(np.array(0)), scripts, bucket.model, REGAL, 350
+        jax.random.key(0), bucket.examples.take(np.array(0)), scripts, bucket.model, REGAL, 460
     )
     assert expert[0].tolist() == scripts[int(np.argmin(costs))].tolist()
     params = REGAL.policy.init(jax.random.key(0), inputs)
@@ -74,7 +74,7 @@ def test_the_best_script_is_chosen_and_learned(buckets, tmp_path):
         lambda: experts,
         steps=600,
         regal=REGAL,
-        evaluations=350,
+        evaluations=460,
         batch_size=CONFIG.batch_size,
         seed=CONFIG.seed,
         directory=tmp_path,
@@ -106,7 +106,7 @@ def test_imitation_that_was_stopped_ends_bit_for_bit_where_it_would_have(
             experts,
             steps=5,
             regal=REGAL,
-            evaluations=350,
+            evaluations=460,
             batch_size=2,
             seed=0,
             directory=tmp_path / name,

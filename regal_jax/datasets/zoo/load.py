@@ -6,18 +6,17 @@ Graphs come in the order of their names. What is known of each, bounds and headr
 row of ``card()``.
 """
 
-import csv
-import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 
 from regal_jax.datasets.zoo import shards as zoo_shards
+from regal_jax.datasets.zoo.card import card
 from regal_jax.datasets.zoo.recipes.recipe import MODES
+from regal_jax.datasets.zoo.splits import RULES, splits
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.graphs import files
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -28,21 +27,18 @@ from regal_jax.graphs.rewrites.tiles import tiles
 from regal_jax.graphs.topology_hash import topology_hash
 
 SPLITS = ("train", "valid", "test", "all")
-RULES = ("family", "paper", "source", "size")
 SUBSETS = ("all", "headroom", *MODES, "microbatches", "tiles")
 PARTS = 4
 """Microbatches or tiles of a graph in the subsets that split graphs."""
 HEADROOM = 2.0
 """Percent of program order's peak over the best known, from which on a graph has headroom."""
 
-Rule = Callable[[Sequence[ComputationGraph]], list[str]]
-
 
 def model_zoo(
     split: str = "all",
     subset: str = "all",
     *,
-    rule: str = "family",
+    rule: str = "architecture",
     folder: str | os.PathLike | None = None,
     profile: DeviceProfile = A100,
 ) -> list[ComputationGraph]:
@@ -55,11 +51,7 @@ def model_zoo(
         settings of the card; microbatches, the training graphs (of all three modes) in four
         microbatches; or tiles, the inference graphs in four tiles (``graphs.microbatches``,
         ``graphs.tiles``). Split graphs keep their names, with ``@4`` or ``#4`` after them.
-      rule: what the split goes by. "family" (default): families whose sha256("regal" + family) mod
-        100 is below 50 are for training, from 62 on for testing. "paper": graphs sorted by size,
-        of every five three, one and one (REGAL, A.1); it puts variants of one architecture on both
-        sides. "source": XLA, ONNX and TensorFlow graphs are for testing; "size": graphs of
-        2,000 ops or more are; both validate by family.
+      rule: what the split goes by, see ``splits``: architecture, paper, source or size.
       folder: of .json and .jsonl[.gz] files to take instead of the shipped graphs, searched with
         its subfolders (``experiments/build_model_zoo.py`` fills one).
       profile: the device whose roofline gives the durations of the shipped graphs.
@@ -68,7 +60,7 @@ def model_zoo(
       OptionError: an unknown split, subset or rule.
       RegalError: a folder without graphs, or a malformed file.
     """
-    for value, known in ((split, SPLITS), (subset, SUBSETS), (rule, RULES)):
+    for value, known in ((split, SPLITS), (subset, SUBSETS), (rule, tuple(RULES))):
         if value not in known:
             raise OptionError(f"{value!r} is none of {', '.join(known)}")
     graphs = list(_shipped(profile) if folder is None else _from_folder(folder))
@@ -83,30 +75,9 @@ def model_zoo(
     return [graph for graph in graphs if subset in ("all", mode_of(graph))]
 
 
-def splits(graphs: Sequence[ComputationGraph], rule: str = "family") -> list[str]:
-    """The split of each graph, by one of RULES (see ``model_zoo``)."""
-    return _RULES[rule](graphs)
-
-
-def card() -> list[dict[str, str]]:
-    """A row for each shipped graph: its size, bounds, costs of simple orders, headroom."""
-    text = (resources.files(__package__) / "model_zoo.csv").read_text()
-    return list(csv.DictReader(text.splitlines()))
-
-
 def mode_of(graph: ComputationGraph) -> str:
     """What was traced: the last part of the graph's source, such as ``training``."""
     return graph.source.rsplit("/", 1)[-1]
-
-
-def family_bucket(family: str) -> int:
-    """0..99, from the name of an architecture family alone."""
-    return name_hash(family) % 100
-
-
-def name_hash(name: str) -> int:
-    """A number that depends on a name alone, the same everywhere."""
-    return int(hashlib.sha256(f"regal{name}".encode()).hexdigest(), 16)
 
 
 def augmented(graph: ComputationGraph, copies: Iterable[int]) -> Iterator[ComputationGraph]:
@@ -149,36 +120,3 @@ def _split(graph: ComputationGraph) -> ComputationGraph:
 def _headroom(row: Mapping[str, str]) -> float:
     values = [value for key, value in row.items() if key.startswith("headroom_") and value]
     return max(map(float, values), default=0.0)
-
-
-def _by_family(graphs: Sequence[ComputationGraph]) -> list[str]:
-    buckets = [family_bucket(graph.family) for graph in graphs]
-    return ["train" if b < 50 else "valid" if b < 62 else "test" for b in buckets]
-
-
-def _as_in_the_paper(graphs: Sequence[ComputationGraph]) -> list[str]:
-    ranked = sorted(range(len(graphs)), key=lambda i: (graphs[i].num_ops, graphs[i].name))
-    splits = [""] * len(graphs)
-    for place, index in enumerate(ranked):
-        splits[index] = ("train", "train", "train", "valid", "test")[place % 5]
-    return splits
-
-
-def _by_source(graphs: Sequence[ComputationGraph]) -> list[str]:
-    outside = ("xla", "onnx", "tensorflow", "pypi")
-    return _test_where([graph.source.startswith(outside) for graph in graphs], graphs)
-
-
-def _by_size(graphs: Sequence[ComputationGraph]) -> list[str]:
-    return _test_where([graph.num_ops >= 2000 for graph in graphs], graphs)
-
-
-def _test_where(is_test: Sequence[bool], graphs: Sequence[ComputationGraph]) -> list[str]:
-    """Test where told; of the rest the validation families validate, all others train."""
-    rest = ["valid" if split == "valid" else "train" for split in _by_family(graphs)]
-    return ["test" if test else own for test, own in zip(is_test, rest, strict=True)]
-
-
-_RULES: Mapping[str, Rule] = MappingProxyType(
-    {"family": _by_family, "paper": _as_in_the_paper, "source": _by_source, "size": _by_size}
-)

@@ -7,6 +7,9 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.search.orders import rules
 from regal_jax.search.placements import partitioning, replicas
 
+_POWERS = (0.5, 0.75, 1.0, 1.4, 2.0)
+"""Of the shares of the ops, 1/D to (D - 1)/D, at which a pipeline is cut."""
+
 
 def cheap_schedules(
     graph: ComputationGraph, num_devices: int, objective: Objective, *, seed: int = 0
@@ -39,6 +42,13 @@ def cheap_schedules(
     return list(schedules.values())
 
 
+def most_schedules(num_devices: int) -> int:
+    """How many ``cheap_schedules`` there are at most: what trying them all is charged."""
+    if num_devices == 1:
+        return len(rules.ORDERS)
+    return len(rules.ORDERS) * 2 * (6 + 2 * len(_POWERS))
+
+
 def _placements_of_any_order(graph, weight, num_devices: int) -> list[np.ndarray]:
     placements = [rules.single_device(graph)]
     if num_devices > 1:
@@ -56,6 +66,6 @@ def _placements_of_order(graph, sequences, weight, num_devices: int) -> list[np.
     placements = [rules.greedily_balanced(graph, sequences[0], weight, num_devices)]
     even = np.arange(1, num_devices) / num_devices
     for sequence in sequences:
-        for power in (0.5, 0.75, 1.0, 1.4, 2.0):
+        for power in _POWERS:
             placements.append(rules.contiguous(sequence, weight, even**power))
     return placements

@@ -6,13 +6,10 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule
 from regal_jax.search.placements.cheap import cheap_schedules
 
-EVALUATIONS = 50
-"""What looking for an incumbent is charged: it is the best of at most so many schedules."""
-
 
 def cheap_incumbent(problem: PlacementProblem) -> tuple[Schedule, float]:
-    """The best of the first EVALUATIONS cheap schedules, and its cost."""
-    found = cheap_schedules(problem.graph, problem.num_devices, problem.objective)[:EVALUATIONS]
+    """The best of the cheap schedules, of which there are ``cheap.most_schedules``; its cost."""
+    found = cheap_schedules(problem.graph, problem.num_devices, problem.objective)
     costs = np.asarray(problem.fitness(np.stack([problem.encode(schedule) for schedule in found])))
     best = int(costs.argmin())
     return found[best], float(costs[best])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 
 from regal_jax.datasets import corpora
-from regal_jax.datasets.zoo.load import name_hash
+from regal_jax.datasets.zoo.splits import name_hash
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective
 from regal_jax.graphs import files

@@ -6,7 +6,7 @@ import numpy as np
 
 from regal_jax.datasets import corpora
 from regal_jax.datasets.layered import layered_graphs
-from regal_jax.datasets.zoo import load
+from regal_jax.datasets.zoo import load, splits
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
@@ -43,7 +43,7 @@ def layered_corpus(settings: Layered) -> Corpus[EpochGraphs]:
 def real_graphs(dataset: str) -> dict[str, list[ComputationGraph]]:
     """The graphs of a data set by split: train, valid and test (``model_zoo``, by family)."""
     graphs = load.model_zoo("all", folder=None if dataset == "model_zoo" else dataset)
-    own = load.splits(graphs)
+    own = splits.splits(graphs)
     return {
         split: [graph for graph, its in zip(graphs, own, strict=True) if its == split]
         for split in ("train", "valid", "test")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regal_jax import compilation_cache
-from regal_jax.datasets.zoo import load
+from regal_jax.datasets.zoo import splits
 from regal_jax.errors import RegalError
 from regal_jax.graphs import files
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -57,7 +57,7 @@ def describe(
     )
     rows = {
         _key(graph): headroom.structure(graph, split) | known.get(_key(graph), {})
-        for graph, split in zip(graphs, load.splits(graphs), strict=True)
+        for graph, split in zip(graphs, splits.splits(graphs), strict=True)
     }
     missing = [graph for graph in graphs if _key(graph) not in known]
     done = {key: row for key, row in rows.items() if key in known}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import regal_jax as rj
-from regal_jax.datasets.zoo import load
+from regal_jax.datasets.zoo import load, splits
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.graphs import files
 from tests.policies.cases import chain, random_graph
@@ -33,7 +33,7 @@ def shipped():
     return rj.datasets.model_zoo()
 
 
-@pytest.mark.parametrize("rule", load.RULES)
+@pytest.mark.parametrize("rule", splits.RULES)
 def test_splits_are_disjoint_and_complete(folder, rule):
     parts = [
         load.model_zoo(split, rule=rule, folder=folder) for split in ("train", "valid", "test")
@@ -44,26 +44,53 @@ def test_splits_are_disjoint_and_complete(folder, rule):
 
 
 def test_the_default_split_keeps_families_together(folder):
-    families = [{g.family for g in load.model_zoo(s, folder=folder)} for s in load.SPLITS[:3]]
+    families = [{g.family for g in load.model_zoo(s, folder=folder)} for s in splits.SPLITS]
     assert sum(map(len, families)) == len(set.union(*families)) == len(FAMILIES)
 
 
 def test_buckets_are_a_function_of_the_name_alone():
-    assert [load.family_bucket(name) for name in ("resnet", "bert", "")] == [92, 0, 4]
-    shares = np.bincount([load.family_bucket(str(i)) for i in range(20_000)], minlength=100)
+    assert [splits.family_bucket(name) for name in ("resnet", "bert", "")] == [92, 0, 4]
+    shares = np.bincount([splits.family_bucket(str(i)) for i in range(20_000)], minlength=100)
     assert len(shares) == 100
     assert shares.min() > 130  # 200 expected
 
 
 def test_test_families_are_those_from_62_on(folder):
     assert {g.family for g in load.model_zoo("test", folder=folder)} == {
-        family for family in FAMILIES if load.family_bucket(family) >= 62
+        family for family in FAMILIES if splits.family_bucket(family) >= 62
     }
+
+
+def test_an_architecture_is_in_one_split_whichever_package_it_is_from(shipped):
+    found = {}
+    for graph, split in zip(shipped, splits.splits(shipped), strict=True):
+        found.setdefault(splits.architecture(graph.family), set()).add(split)
+    assert all(len(its) == 1 for its in found.values())
+    assert [row["split"] for row in load.card()] == splits.splits(shipped)
+
+
+def test_what_a_shipped_policy_may_have_seen_is_not_for_testing(shipped):
+    """The bucket of a family says test, but its name is that of a family to train on."""
+    for graph, split in zip(shipped, splits.splits(shipped), strict=True):
+        bucket = splits.family_bucket(graph.family)
+        assert split == "train" if bucket < 50 else split != "test" or bucket >= 62
+    seen = next(row["family"] for row in load.card() if row["split"] == "train")
+    names = [f"mine{index}/{seen.rsplit('/', 1)[-1].upper()}" for index in range(9)]
+    assert max(map(splits.family_bucket, names)) >= 62
+    assert splits.splits([chain(3).replace(family=name) for name in names]) == 9 * ["train"]
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [("hf/ConvNext-V2", "convnextv2"), ("a/b/c d", "cd"), ("模型", "模型"), ("x/--", "x/--")],
+)
+def test_names_of_architectures(family, name):
+    assert splits.architecture(family) == name
 
 
 def test_the_papers_rule_takes_of_every_five_by_size_three_one_and_one(folder):
     graphs = load.model_zoo(folder=folder)
-    by_size = sorted(zip(graphs, load.splits(graphs, "paper"), strict=True), key=_size)
+    by_size = sorted(zip(graphs, splits.splits(graphs, "paper"), strict=True), key=_size)
     assert [split for _, split in by_size] == 24 * ["train", "train", "train", "valid", "test"]
 
 
@@ -77,8 +104,8 @@ def test_large_graphs_and_foreign_sources_test_the_other_rules():
         chain(3).replace(family="bert", source="xla-0.10/inference"),
         chain(4).replace(family="bert", source="timm-1.0/inference"),
     ]
-    assert load.splits(graphs, "size") == ["test", "train", "train"]
-    assert load.splits(graphs, "source") == ["train", "test", "train"]
+    assert splits.splits(graphs, "size") == ["test", "train", "train"]
+    assert splits.splits(graphs, "source") == ["train", "test", "train"]
 
 
 def test_subsets_by_mode(folder):
@@ -123,7 +150,7 @@ def test_the_shipped_graphs_are_many_and_all_in_program_order(shipped):
 def test_the_card_describes_the_shipped_graphs(shipped):
     rows = {row["name"]: row for row in rj.datasets.card()}
     assert set(rows) == {graph.name for graph in shipped}
-    for graph, split in zip(shipped, load.splits(shipped), strict=True):
+    for graph, split in zip(shipped, splits.splits(shipped), strict=True):
         row = rows[graph.name]
         assert row["fingerprint"] == graph.fingerprint[:16]
         assert int(row["ops"]) == graph.num_ops

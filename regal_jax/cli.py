@@ -31,6 +31,7 @@ from regal_jax.methods import rcpsp, robust
 from regal_jax.methods.simple import best_simple_schedule
 from regal_jax.options import Options
 from regal_jax.reporting import figures, progress, tables
+from regal_jax.reporting.terminal import one_line, say
 
 READERS = {
     "job_shop": job_shop.read_job_shop,
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with progress.warnings_in_one_line("regal-jax"):
             options.run(options)
     except RegalError as error:
-        print(f"regal-jax: error: {' '.join(str(error).split())}", file=sys.stderr)
+        say(f"regal-jax: error: {one_line(str(error))}", sys.stderr)
         return INFEASIBLE if isinstance(error, InfeasibleError) else USAGE_ERROR
     except BrokenPipeError:
         sys.stderr.close()
@@ -86,11 +87,11 @@ def schedule(options: argparse.Namespace) -> None:
         traces.save_trace(graph, best, options.trace, platform)
     if options.plot:
         _plot(graph, simple, best, options.plot, platform)
-    print(tables.comparison({f"{label} ({simple.method})": simple, best.method: best}))
+    say(tables.comparison({f"{label} ({simple.method})": simple, best.method: best}))
     if target is not None:
-        print(f"\n{_on_target(graph, best, target, platform)}")
+        say(f"\n{_on_target(graph, best, target, platform)}")
     for path in outputs:
-        print(f"wrote {path}")
+        say(f"wrote {path}")
     if not on_machines:
         _check_feasible(best, platform)
 
@@ -99,13 +100,13 @@ def import_(options: argparse.Namespace) -> None:
     """Converts any importable file to ``regal-graph/1``."""
     if options.tpch:
         tpch.convert_tpch(options.graph, options.output)
-        print(f"wrote {options.output}")
+        say(f"wrote {options.output}")
         return
     if options.dimensions and options.reader != "any":
         raise OptionError(f"{options.graph}: only ONNX models have --dimensions")
     graph = _graph(options) if options.reader == "any" else READERS[options.reader](options.graph)
     files.save_graph(graph, options.output)
-    print(f"wrote {options.output}: {graph.num_ops} ops, {graph.num_tensors} tensors")
+    say(f"wrote {options.output}: {graph.num_ops} ops, {graph.num_tensors} tensors")
 
 
 def check(options: argparse.Namespace) -> None:
@@ -122,9 +123,9 @@ def check(options: argparse.Namespace) -> None:
     start = None if on_machines else cost.start
     claims.check_claims(claimed, cost.peak_memory, cost.makespan, start)
     if on_machines:
-        print(f"valid on {claimed.num_devices} machine types: makespan {cost.makespan:g} us")
+        say(f"valid on {claimed.num_devices} machine types: makespan {cost.makespan:g} us")
         return
-    print(f"valid: peak memory {cost.peak_memory.tolist()} bytes, makespan {cost.makespan:g} us")
+    say(f"valid: peak memory {cost.peak_memory.tolist()} bytes, makespan {cost.makespan:g} us")
 
 
 def info(options: argparse.Namespace) -> None:
@@ -158,12 +159,12 @@ def info(options: argparse.Namespace) -> None:
         rows["capacity of machine types"] = " ".join(map(str, graph.capacity.tolist()))
         rows["makespan at least, on them"] = tables.human_time_us(MachineProblem(graph).lower_bound)
     width = max(len(key) for key in rows)
-    print("\n".join(f"{key:<{width}}  {value}" for key, value in rows.items()))
+    say("\n".join(f"{key:<{width}}  {one_line(str(value))}" for key, value in rows.items()))
     if options.plot:
         from regal_jax.reporting import graph_plot
 
         graph_plot.plot_graph(graph, options.plot)
-        print(f"wrote {options.plot}")
+        say(f"wrote {options.plot}")
 
 
 def explain(options: argparse.Namespace) -> None:
@@ -174,9 +175,9 @@ def explain(options: argparse.Namespace) -> None:
     explanation = explain_named(options.source, search=options.search)
     if options.html:
         page.write_page(explanation, options.html)
-    print(explain_text.explanation_text(explanation, top=options.top))
+    say(explain_text.explanation_text(explanation, top=options.top))
     if options.html:
-        print(f"wrote {options.html}")
+        say(f"wrote {options.html}")
 
 
 class _Recorded:

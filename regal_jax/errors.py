@@ -5,6 +5,18 @@ class RegalError(ValueError):
     """Base class: the command line prints it as one line and exits with status 2."""
 
 
+DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
+"""What reading the fields of a file that breaks its own format's rules can end in."""
+
+
 class GraphError(RegalError):
     """A computation graph that breaks a rule of the format.
 

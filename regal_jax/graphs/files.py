@@ -5,6 +5,7 @@ import gzip
 import itertools
 import json
 import os
+import secrets
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -149,20 +150,25 @@ def read_bytes(path: Path) -> bytes:
 def write_atomically(path: str | os.PathLike, write: Callable[[IO[bytes]], Any]) -> None:
     """Calls ``write`` on a temporary file beside ``path``, then renames it into place.
 
-    The old file stays whole if anything fails. Raises RegalError when the place can't be written.
+    The old file stays whole if anything fails. Where the system can, the temporary file has no name
+    until it is whole, so that a killed process leaves nothing behind. Raises RegalError when the
+    place can't be written.
     """
     path = Path(path)
-    handle, temporary = _temporary_beside(path)
+    handle, temporary = _nameless(path.parent) or _temporary_beside(path)
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
-        os.chmod(temporary, 0o666 & ~_umask())
+            file.flush()
+            os.fchmod(handle, 0o666 & ~_umask())
+            temporary = temporary or _named(handle, path)
         os.replace(temporary, path)
     except OSError as error:
         raise RegalError(f"{path}: can't write there: {error.strerror}") from None
     finally:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+            if temporary:
+                os.unlink(temporary)
 
 
 def append(path: Path, data: bytes) -> None:
@@ -221,6 +227,21 @@ def _located(where: str, text: str) -> ComputationGraph:
     document = parse_json(where, text)
     with located(where):
         return graph_from_json(document)
+
+
+def _nameless(folder: Path) -> tuple[int, str] | None:
+    """(open handle, no name) of a file that is gone when it is closed; None where there is none."""
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600), ""
+    except (AttributeError, OSError, ValueError):  # not Linux, or not this file system
+        return None
+
+
+def _named(handle: int, path: Path) -> str:
+    """Gives a nameless file a name beside ``path``. Raises OSError."""
+    name = f"{path.parent}/.{path.name}.{secrets.token_hex(4)}"
+    os.link(f"/proc/self/fd/{handle}", name, src_dir_fd=handle)  # with a handle it follows the link
+    return name
 
 
 def _temporary_beside(path: Path) -> tuple[int, str]:

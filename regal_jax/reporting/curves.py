@@ -1,6 +1,7 @@
 """What a training run reports, step by step, from its ``metrics.csv``."""
 
 import csv
+import io
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +27,7 @@ def read_curve(metrics: str | os.PathLike, column: str = "speedup") -> Curve:
         ``column``, or with something else than numbers there; naming the file and line.
     """
     path = Path(metrics)
-    reader = csv.DictReader(files.read_text(path).splitlines())
+    reader = csv.DictReader(io.StringIO(files.read_text(path), newline=""))
     for name in ("step", column):
         if name not in (reader.fieldnames or ()):
             raise OptionError(f"{path}, line 1: has no column {name!r}")

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from regal_jax.reporting.terminal import one_line, say
+
 
 @contextlib.contextmanager
 def search_progress(label: str, evaluations: int) -> Iterator[Callable[[int, float], None]]:
@@ -29,7 +31,7 @@ def warnings_in_one_line(program: str) -> Iterator[None]:
     """Shows each warning inside as a line on stderr, without the code it comes from."""
 
     def show(message, *_, **__):
-        print(f"{program}: warning: {' '.join(str(message).split())}", file=sys.stderr)
+        say(f"{program}: warning: {one_line(str(message))}", sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -6,6 +6,7 @@ from typing import Any
 
 from regal_jax.environments.schedule import Schedule
 from regal_jax.reporting import statistics
+from regal_jax.reporting.terminal import one_line
 
 Row = Mapping[str, Any]
 
@@ -113,7 +114,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return " ".join(text.split())
+    return one_line(text)
 
 
 def _alignment(rows: Sequence[Row], columns: Sequence[str]) -> list[bool]:

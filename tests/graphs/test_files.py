@@ -4,7 +4,10 @@ import copy
 import gzip
 import json
 import os
+import signal
 import stat
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -257,6 +260,37 @@ def test_failed_write_leaves_the_old_file(tmp_path, error):
     with pytest.raises(expected):
         files.write_atomically(path, write_half)
     assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="only Linux has nameless files")
+def test_a_killed_writer_leaves_nothing(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("old")
+    code = f"""
+import os, signal
+from regal_jax.graphs import files
+def write(file):
+    file.write(b"half" * 100_000)
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+files.write_atomically({str(path)!r}, write)
+"""
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGKILL
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+@pytest.mark.parametrize("nameless", [True, False])
+def test_a_file_without_a_name_or_with_one(tmp_path, monkeypatch, nameless):
+    if not nameless:
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    path = tmp_path / "a.json"
+    for text in (b"old", b"new"):
+        files.write_atomically(path, lambda file, text=text: file.write(text))
+        assert path.read_bytes() == text
+    with pytest.raises(ZeroDivisionError):
+        files.write_atomically(path, lambda file: 1 / 0)
     assert os.listdir(tmp_path) == ["a.json"]
 
 

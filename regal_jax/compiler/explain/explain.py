@@ -14,7 +14,7 @@ import jax
 from regal_jax.compiler.explain.explanation import Explanation, explain_module
 from regal_jax.compiler.xla.candidates import Search
 from regal_jax.compiler.xla.reschedule import memory_of
-from regal_jax.errors import ImporterError, OptionError, RegalError
+from regal_jax.errors import DAMAGE, ImporterError, OptionError, RegalError
 from regal_jax.graphs.importers.xla.module import text_of
 from regal_jax.graphs.importers.xla.text import parse_module
 
@@ -51,7 +51,7 @@ def explain(source: Any, *args: Any, search: bool | Search = False, **kwargs: An
         return explain_module(parse_module(text), text, temp_bytes=temp_bytes, search=wanted)
     except RegalError as error:
         raise type(error)(f"{where}: {error}") from None
-    except (KeyError, IndexError, ValueError) as error:
+    except DAMAGE as error:
         reason = f"{type(error).__name__}: {error}"
         raise ImporterError(f"{where}: a malformed HLO module ({reason})") from error
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from regal_jax.errors import OptionError
 from regal_jax.reporting.tables import human_bytes, human_percent, text_table
+from regal_jax.reporting.terminal import one_line, printable
 
 if TYPE_CHECKING:
     from regal_jax.compiler.explain.explanation import Explanation, Live
@@ -79,7 +80,7 @@ def explanation_text(explanation: "Explanation", *, top: int = 12) -> str:
     ]
     if explanation.orders:
         parts.append(f"Orders compared, the present one first\n{_compared(explanation)}")
-    return "\n\n".join(parts)
+    return printable("\n\n".join(parts))
 
 
 def check_top(top: int) -> None:
@@ -179,7 +180,7 @@ def order_rows(explanation: "Explanation") -> list[dict[str, str]]:
 
 def shortened(text: str, length: int = LONGEST_NAME) -> str:
     """Text on one line, without its middle where it is too long."""
-    text = "".join(c if c.isprintable() else "?" for c in text)
+    text = one_line(text)
     head = (length - 1) // 2
     return text if len(text) <= length else f"{text[:head]}…{text[head - length + 1 :]}"
 

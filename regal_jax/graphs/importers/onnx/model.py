@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regal_jax.errors import ImporterError, MissingDependencyError, RegalError
+from regal_jax.errors import DAMAGE, ImporterError, MissingDependencyError, RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.importers.onnx.dimensions import Dimensions, read_dimensions
 from regal_jax.graphs.importers.roofline import A100, DeviceProfile
@@ -85,22 +85,10 @@ def located(where: str) -> Iterator[None]:
         yield
     except RegalError as error:
         raise ImporterError(f"{where}: {error}") from None
-    except _DAMAGE as error:
+    except DAMAGE as error:
         reason = (str(error).splitlines() or [""])[0]
         message = f"{where}: a malformed ONNX model ({type(error).__name__}: {reason})"
         raise ImporterError(message) from error
-
-
-_DAMAGE = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    StopIteration,
-    TypeError,
-    ValueError,
-)
-"""What reading the fields of a model that breaks ONNX's own rules can end in."""
 
 
 def load_model(path: Path) -> "onnx.ModelProto":

@@ -25,6 +25,7 @@ import math
 import re
 
 from regal_jax.graphs.importers.xla.text import (
+    BODIES,
     Array,
     Computation,
     Instruction,
@@ -34,11 +35,6 @@ from regal_jax.graphs.importers.xla.text import (
     num_elements,
 )
 
-BODIES = (
-    *("calls", "to_apply", "body"),
-    *("branch_computations", "true_computation", "false_computation"),
-)
-"""Attributes that name what an instruction runs; not a while's condition."""
 _SLICES = ("slice", "dynamic-slice", "gather")
 
 _FREE = frozenset(

@@ -17,7 +17,6 @@ Buffers that XLA reuses in place within fusions and dynamic-update-slices are no
 text: such an op has operands and results in memory together. FLOPs and bytes: ``flops``.
 """
 
-import importlib
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -26,13 +25,15 @@ from typing import Any, Union
 
 import jax
 
-from regal_jax.errors import ImporterError, RegalError
+from regal_jax.errors import DAMAGE, ImporterError, RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.files import read_text
 from regal_jax.graphs.importers.graph_builder import GraphBuilder
 from regal_jax.graphs.importers.roofline import A100, DeviceProfile
 from regal_jax.graphs.importers.xla import flops as xla_flops
+from regal_jax.graphs.importers.xla.serialized import deserialized
 from regal_jax.graphs.importers.xla.text import (
+    BODIES,
     Array,
     Computation,
     Instruction,
@@ -83,7 +84,7 @@ def from_hlo(
         graph = computation_graph(module, module.entry, profile)
     except ImporterError as error:
         raise ImporterError(f"{where}: {error}") from None
-    except (KeyError, IndexError, ValueError) as error:
+    except DAMAGE as error:
         reason = f"{type(error).__name__}: {error}"
         raise ImporterError(f"{where}: a malformed HLO module ({reason})") from error
     return graph.replace(name=name or module.name, source=maker)
@@ -92,8 +93,8 @@ def from_hlo(
 def computation_graph(module: Module, name: str, profile: DeviceProfile = A100) -> ComputationGraph:
     """The graph of one computation of a module, entry or body, in the order it stands in.
 
-    The names of its ops are those of the instructions. Raises ImporterError, and KeyError,
-    IndexError or ValueError for malformed modules.
+    The names of its ops are those of the instructions. Raises ImporterError, and one of
+    ``errors.DAMAGE`` for malformed modules.
     """
     builder = _Lowering(module, module.computations[name]).lowered()
     extra = {"": {"is_scheduled": module.is_scheduled}}
@@ -107,7 +108,7 @@ def text_of(source: Any) -> tuple[str, str, str]:
     if hasattr(source, "as_text"):
         return source.as_text(), "compiled function", f"xla-{jax.__version__}"
     if isinstance(source, bytes):
-        return _deserialized(source, "serialized module"), "serialized module", "xla"
+        return deserialized(source, "serialized module"), "serialized module", "xla"
     if isinstance(source, str) and "HloModule" in source:
         return source, "HLO text", "xla"
     if not isinstance(source, str | os.PathLike):
@@ -115,25 +116,13 @@ def text_of(source: Any) -> tuple[str, str, str]:
     path = Path(source)
     if path.suffix in (".pb", ".bin"):
         try:
-            return _deserialized(path.read_bytes(), str(path)), str(path), "xla"
+            return deserialized(path.read_bytes(), str(path)), str(path), "xla"
         except OSError as error:
             raise ImporterError(f"{path}: {(error.strerror or str(error)).lower()}") from None
     try:
         return read_text(path), str(path), "xla"
     except RegalError as error:
         raise ImporterError(str(error)) from None
-
-
-def _deserialized(data: bytes, where: str) -> str:
-    try:
-        hlo = importlib.import_module("jaxlib._hlo")
-    except ImportError:
-        raise ImporterError(f"{where}: this jaxlib can't read modules; give the text") from None
-    try:
-        return hlo.HloModule.from_serialized_hlo_module_proto(data).to_string()
-    except Exception as error:
-        reason = (str(error).splitlines() or [""])[0]
-        raise ImporterError(f"{where}: not a serialized HLO module ({reason})") from None
 
 
 class _Lowering:
@@ -248,7 +237,7 @@ class _Lowering:
 
 def bodies(one: Instruction) -> list[str]:
     """Names of the computations that an instruction runs instruction by instruction."""
-    return one.called(*xla_flops.BODIES, "condition") if one.opcode in _CALLERS else []
+    return one.called(*BODIES, "condition") if one.opcode in _CALLERS else []
 
 
 def flat(value: Value) -> list[int]:

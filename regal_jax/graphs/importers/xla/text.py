@@ -5,12 +5,28 @@ comments, nested tuples, quoted strings anywhere.
 """
 
 import dataclasses
+import graphlib
 import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Union
 
 from regal_jax.errors import ImporterError
+
+BODIES = (
+    *("calls", "to_apply", "body"),
+    *("branch_computations", "true_computation", "false_computation"),
+)
+"""Attributes that name what an instruction runs; not a while's condition."""
+
+DEEPEST = 64
+"""Tuples and calls may be nested so deep: far more than compilers make, and little to recurse."""
+
+MOST_BYTES = 2**53
+"""Bytes that an array may have: what a graph's sizes may be, too."""
+
+MOST_STEPS = 10**7
+"""Instructions that a module may have once every call is written out."""
 
 
 class Array(NamedTuple):
@@ -83,11 +99,15 @@ class Module:
 
 
 def parse_module(text: str) -> Module:
-    """Parses the text of a module. Raises ImporterError with the line number."""
+    """Parses the text of a module.
+
+    Raises ImporterError with the line number; also for computations that call each other in
+    circles, or are nested deeper than DEEPEST or written out longer than MOST_STEPS.
+    """
     name = header = entry = current = ""
     computations: dict[str, Computation] = {}
     instructions: dict[str, Instruction] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         line = _COMMENT.sub("", line) if "/*" in line else line
         if line.startswith("HloModule"):
             name, _, header = line.removeprefix("HloModule").strip().partition(",")
@@ -102,6 +122,7 @@ def parse_module(text: str) -> Module:
             instructions[instruction.name] = instruction
     if current or not entry:
         raise ImporterError("not the text of an HLO module, or cut off: it has no whole ENTRY")
+    _check_calls(computations)
     return Module(name, header, computations, entry)
 
 
@@ -149,6 +170,35 @@ def _computation(name: str, instructions: dict[str, Instruction], line: int) -> 
     return Computation(name, instructions, roots[-1] if roots else list(instructions)[-1])
 
 
+def _check_calls(computations: Mapping[str, Computation]) -> None:
+    """Raises ImporterError for calls that no reader comes to the end of."""
+    calls = {name: [*_calls(one, computations)] for name, one in computations.items()}
+    depth: dict[str, int] = {}
+    steps: dict[str, int] = {}
+    try:
+        for name in graphlib.TopologicalSorter(calls).static_order():
+            depth[name] = 1 + max((depth[called] for called in calls[name]), default=0)
+            own = len(computations[name].instructions)
+            steps[name] = own + sum(steps[called] for called in calls[name])
+            if depth[name] > DEEPEST:
+                raise ImporterError(f"computation {name!r}: calls nested deeper than {DEEPEST}")
+            if steps[name] > MOST_STEPS:
+                raise ImporterError(f"computation {name!r} runs more than {MOST_STEPS} steps")
+    except graphlib.CycleError as error:
+        raise ImporterError(f"computation {error.args[1][0]!r} calls itself") from None
+
+
+def _calls(one: Computation, computations: Mapping[str, Computation]) -> Iterator[str]:
+    """The computations that instructions name, once for each time."""
+    for instruction in one.instructions.values():
+        for match in _CALLED.finditer(instruction.attributes):
+            names = (name.strip().lstrip("%") for name in match.group(1).strip("{}").split(","))
+            yield from (name for name in names if name in computations)
+
+
+_CALLED = re.compile(rf"\b(?:{'|'.join(BODIES)}|condition)=(\{{[^{{}}]*\}}|[^,{{}} ]+)")
+
+
 def _instruction(line: str, number: int) -> Instruction:
     start = _START.match(line)
     if start is None:
@@ -169,22 +219,33 @@ def _instruction(line: str, number: int) -> Instruction:
     return Instruction(start.group(2), opcode.group(1), shape, operands, inside, rest, root)
 
 
-def _shape(line: str, position: int) -> tuple[Shape, int]:
+def _shape(line: str, position: int, depth: int = 0) -> tuple[Shape, int]:
     """The shape that starts at a position, and where it ends."""
+    if depth > DEEPEST:
+        raise ValueError(f"tuples nested deeper than {DEEPEST}")
     if line[position] != "(":
         match = _ARRAY.match(line, position)
         if match is None:
             raise ValueError("no shape")
         dims = (dim.strip().removeprefix("<=") for dim in (match.group(2) or "").split(","))
-        return Array(match.group(1), tuple(int(dim) for dim in dims if dim)), match.end()
+        return _array(match.group(1), [dim for dim in dims if dim]), match.end()
     parts: list[Shape] = []
     position += 1
     while line[position] != ")":
-        part, position = _shape(line, position)
+        part, position = _shape(line, position, depth + 1)
         parts.append(part)
         while line[position] in ", ":
             position += 1
     return tuple(parts), position + 1
+
+
+def _array(dtype: str, dims: list[str]) -> Array:
+    if not all(dim.isascii() and dim.isdigit() and len(dim) < 19 for dim in dims):
+        raise ValueError("a dimension that is no size")
+    array = Array(dtype, tuple(map(int, dims)))
+    if array.num_bytes > MOST_BYTES:
+        raise ValueError("more than 2**53 bytes")
+    return array
 
 
 def _closing(line: str, position: int) -> int:

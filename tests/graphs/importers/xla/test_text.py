@@ -77,3 +77,84 @@ def test_malformed_text_is_an_error_of_one_line(text, message):
     with pytest.raises(ImporterError, match=message) as caught:
         parse_module(text)
     assert "\n" not in str(caught.value)
+
+
+def module(*computations):
+    return "\n\n".join(("HloModule m, is_scheduled=true", *computations)) + "\n"
+
+
+def calling(name, *called, entry=False):
+    lines = ["  p = f32[4] parameter(0)"]
+    lines += [f"  c{i} = f32[4] call(p), to_apply=%{one}" for i, one in enumerate(called)]
+    head = f"{'ENTRY ' * entry}%{name} (p: f32[4]) -> f32[4] {{"
+    return "\n".join([head, *lines, "  ROOT r = f32[4] negate(p)", "}"])
+
+
+def of(shape):
+    """The entry, its parameter of another shape."""
+    return calling("main", entry=True).replace("f32[4] par", f"{shape} par")
+
+
+MAIN = calling("main", "c", entry=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (module(calling("main", "main", entry=True)), "'main' calls itself"),
+        (module(calling("c", "c"), MAIN), "'c' calls itself"),
+        (module(calling("b", "c"), calling("c", "b"), MAIN), "' calls itself"),
+        (
+            module(
+                calling("c0"),
+                *(calling(f"c{i + 1}", f"c{i}") for i in range(50_000)),
+                calling("main", "c50000", entry=True),
+            ),
+            "'c64': calls nested deeper than 64",
+        ),
+        (
+            module(
+                calling("c0"),
+                *(calling(f"c{i + 1}", f"c{i}", f"c{i}") for i in range(40)),
+                calling("main", "c40", entry=True),
+            ),
+            "runs more than 10000000 steps",
+        ),
+        (
+            module(of("(" * 50_000 + "f32[4]" + ")" * 50_000)),
+            "deeper",
+        ),
+        (
+            module(of(f"f32[{'9' * 5000}]")),
+            "a dimension that is no size",
+        ),
+        (module(of("f32[-4]")), "a dimension that is no size"),
+        (
+            module(of(f"f32[{','.join(['9' * 11] * 3)}]")),
+            "more than 2..53",
+        ),
+        (module(of(f"f{'9' * 30}[4]")), "more than 2..53"),
+    ],
+    ids=range(10),
+)
+def test_modules_without_an_end_are_refused(text, message):
+    with pytest.raises(ImporterError, match=message):
+        parse_module(text)
+
+
+def test_deep_but_finite_calls_are_read():
+    from regal_jax.compiler.explain.explain import explain
+    from regal_jax.graphs.importers.xla.module import from_hlo
+
+    chain = [calling(f"c{i + 1}", f"c{i}") for i in range(61)]
+    text = module(calling("c0"), *chain, calling("main", "c61", entry=True))
+    assert from_hlo(text).num_ops
+    assert explain(text).peak
+
+
+def test_lines_end_where_lines_end():
+    """Not at the other characters that Python takes for ends of lines."""
+    metadata = ', metadata={op_name="a\u2028b\x85c\x0bd\x1ce"}'
+    text = module(calling("main", entry=True)).replace("negate(p)", f"negate(p){metadata}")
+    assert list(parse_module(text).computations["main"].instructions) == ["p", "r"]
+    assert parse_module(text.replace("\n", "\r\n")).entry == "main"

@@ -7,6 +7,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+SMALLEST_WINDOW = 2.0**-126
+"""Denormal windows are none."""
+
 
 class PlainMachines(NamedTuple):
     """A machine problem as plain lists; ``before[i]`` are the ops that op i waits for."""
@@ -69,7 +72,7 @@ def lookahead(
             for i in set(_ops(problem)) - set(start) - considered:
                 if problem.before[i] <= done:
                     candidates.append(i)
-                elif window[i] > 0 and problem.before[i] <= set(start):
+                elif window[i] >= SMALLEST_WINDOW and problem.before[i] <= set(start):
                     ends = max(start[j] + problem.duration[j] for j in problem.before[i])
                     if ends <= time + window[i] * unit:
                         candidates.append(i)
@@ -84,7 +87,7 @@ def lookahead(
                 held = sum(units for m, at, units in holds if m == machine and at < end)
                 if demand == 0 or demand + held <= free:
                     start[i], running[i] = time, end
-            elif window[i] > 0:
+            elif window[i] >= SMALLEST_WINDOW:
                 until = time
                 if not is_ready:
                     until = max(start[j] + problem.duration[j] for j in problem.before[i])

@@ -30,22 +30,20 @@ def evaluate_batch(
       num_threads: all cores by default, where the batch is worth it.
     """
     layout = _layout(graph, num_devices, op_capacity)
-    genes = np.ascontiguousarray(chromosomes, np.float32)
-    bits = genes.view(np.uint32)
-    peak = np.empty((len(genes), num_devices), np.int64)
-    makespan = np.zeros(len(genes))
+    bits = np.ascontiguousarray(chromosomes, np.float32).view(np.uint32)
+    peak = np.empty((len(bits), num_devices), np.int64)
+    makespan = np.zeros(len(bits))
     cost_model = (with_makespan, float(latency), float(per_byte))
-    no_steps = np.empty((len(genes), 0), np.int64)
+    no_steps = np.empty((len(bits), 0), np.int64)
 
     def run(first: int, last: int) -> None:
         part = slice(first, last)
         scratch = _allocate(graph, num_devices)
-        rows = (genes[part], bits[part])
         costs = (peak[part], makespan[part])
-        evaluate_rows(graph, rows, layout, cost_model, scratch, costs, no_steps[part])
+        evaluate_rows(graph, bits[part], layout, cost_model, scratch, costs, no_steps[part])
 
-    work = len(genes) * (int(graph.counts[0]) + len(graph.consumer_ops))
-    over_threads(run, len(genes), work, num_threads)
+    work = len(bits) * (int(graph.counts[0]) + len(graph.consumer_ops))
+    over_threads(run, len(bits), work, num_threads)
     return peak, makespan
 
 
@@ -58,16 +56,15 @@ def decode_steps(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Placement int32[B, O] and steps int64[B, O + T * D] in order, -1 where there are fewer."""
     layout = _layout(graph, num_devices, op_capacity)
-    genes = np.ascontiguousarray(chromosomes, np.float32)
+    bits = np.ascontiguousarray(chromosomes, np.float32).view(np.uint32)
     num_ops, num_tensors = graph.counts.tolist()
-    placement = np.empty((len(genes), num_ops), np.int32)
-    steps = np.full((len(genes), num_ops + num_tensors * num_devices), -1, np.int64)
+    placement = np.empty((len(bits), num_ops), np.int32)
+    steps = np.full((len(bits), num_ops + num_tensors * num_devices), -1, np.int64)
     scratch = _allocate(graph, num_devices)
     costs = (np.empty((1, num_devices), np.int64), np.zeros(1))
-    for row in range(len(genes)):
+    for row in range(len(bits)):
         one = slice(row, row + 1)
-        rows = (genes[one], genes[one].view(np.uint32))
-        evaluate_rows(graph, rows, layout, (False, 0.0, 0.0), scratch, costs, steps[one])
+        evaluate_rows(graph, bits[one], layout, (False, 0.0, 0.0), scratch, costs, steps[one])
         placement[row] = scratch.place
     return placement, steps
 

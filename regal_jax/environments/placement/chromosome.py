@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from regal_jax.environments import bit_order
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -58,7 +59,7 @@ def join(genes: Genes) -> jax.Array:
 
 def placement(genes: Genes) -> jax.Array:
     """int32[O]: argmax affinity, the lowest device on ties."""
-    return jnp.argmax(genes.affinity, axis=-1).astype(jnp.int32)
+    return jnp.argmax(bit_order.keys(genes.affinity), axis=-1).astype(jnp.int32)
 
 
 def encode(schedule: Schedule, graph: ComputationGraph) -> np.ndarray:

@@ -32,22 +32,20 @@ class Scratch(NamedTuple):
 
 
 @jit
-def evaluate_rows(graph, rows, layout, cost_model, scratch, costs, steps):
-    genes, bits = rows
+def evaluate_rows(graph, bits, layout, cost_model, scratch, costs, steps):
+    """Chromosomes come as the bits of their genes, uint32, which have an order of their own."""
     peak, makespan = costs
-    for row in range(len(genes)):
-        chromosome = (genes[row], bits[row])
+    for row in range(len(bits)):
         makespan[row] = _simulate(
-            graph, chromosome, layout, cost_model, scratch, peak[row], steps[row]
+            graph, bits[row], layout, cost_model, scratch, peak[row], steps[row]
         )
 
 
 @inlined
-def _simulate(graph, chromosome, layout, cost_model, scratch, peak, steps):
+def _simulate(graph, bits, layout, cost_model, scratch, peak, steps):
     """Runs the ready step of highest priority until none is left; returns the makespan."""
     num_devices, num_ops = layout[0], len(graph.duration)
-    genes, bits = chromosome
-    _place(graph, genes, bits, layout, scratch)
+    _place(graph, bits, layout, scratch)
     _count_uses(graph, num_devices, scratch)
     for device in range(num_devices):
         peak[device] = scratch.memory[device]
@@ -71,14 +69,14 @@ def _simulate(graph, chromosome, layout, cost_model, scratch, peak, steps):
 
 
 @inlined
-def _place(graph, genes, bits, layout, scratch):
+def _place(graph, bits, layout, scratch):
     """Argmax affinity, the lowest device on ties; and the memory that never moves."""
     num_devices = layout[0]
     scratch.memory[:] = 0
     for op in range(len(graph.duration)):
-        best, device = genes[op * num_devices], 0
+        best, device = _ordered(bits[op * num_devices]), 0
         for other in range(1, num_devices):
-            affinity = genes[op * num_devices + other]
+            affinity = _ordered(bits[op * num_devices + other])
             if affinity > best:
                 best, device = affinity, other
         scratch.place[op] = device
@@ -230,12 +228,17 @@ def penalise(graph, costs, peak, capacities, cost_model):
 @inlined
 def _key(bits, step):
     """uint64 that grows with the float32 priority; on equal priorities the lower step is larger."""
-    if bits == np.uint32(0x80000000):  # -0.0 equals 0.0
-        bits = np.uint32(0)
-    ordered = ~bits if bits >> np.uint32(31) else bits | np.uint32(0x80000000)
-    return (np.uint64(ordered) << np.uint64(32)) | np.uint64(
+    return (np.uint64(_ordered(bits)) << np.uint64(32)) | np.uint64(
         np.uint32(0xFFFFFFFF) - np.uint32(step)
     )
+
+
+@inlined
+def _ordered(bits):
+    """uint32 that grows with the float32 whose bits these are."""
+    if bits == np.uint32(0x80000000):  # -0.0 equals 0.0
+        bits = np.uint32(0)
+    return ~bits if bits >> np.uint32(31) else bits | np.uint32(0x80000000)
 
 
 @inlined
@@ -274,22 +277,19 @@ def _evaluate_graph(packed, genes, choices, results, scratch_address, shape):
     layout = (num_devices, num_ops * num_devices, num_ops * (num_devices + 1))
     cost_model = (option[2] != 0, number[0], number[1])
     count, num_genes = shape[1], shape[2]
-    rows = array(genes, (count, num_genes), np.float32)
     bits = array(genes, (count, num_genes), np.uint32)
     out = array(results, (count,), np.float32)
     scratch, peak, nothing = _scratch(graph, num_devices, scratch_address)
     limit = (option[3] != 0, number[2:])
-    _fill(graph, (rows, bits), layout, cost_model, limit, scratch, (peak, nothing, out))
+    _fill(graph, bits, layout, cost_model, limit, scratch, (peak, nothing, out))
 
 
 @jit
-def _fill(graph, rows, layout, cost_model, limit, scratch, results):
-    genes, bits = rows
+def _fill(graph, bits, layout, cost_model, limit, scratch, results):
     peak, nothing, out = results
     limited, capacities = limit
     for row in range(len(out)):
-        chromosome = (genes[row], bits[row])
-        cost = _simulate(graph, chromosome, layout, cost_model, scratch, peak, nothing)
+        cost = _simulate(graph, bits[row], layout, cost_model, scratch, peak, nothing)
         if not cost_model[0]:
             for device in range(layout[0]):
                 cost = max(cost, np.float64(peak[device]))

@@ -9,10 +9,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from regal_jax.environments import bit_order
 from regal_jax.environments.placement.chromosome import Genes
 from regal_jax.graphs.batching import GraphArrays
-
-NEVER = -jnp.inf
 
 
 class Order(NamedTuple):
@@ -57,17 +56,18 @@ def list_schedule(graph: GraphArrays, placement: jax.Array, genes: Genes) -> Ord
     transfers = needed_transfers(graph, placement, num_devices)
     num_steps = graph.num_ops + jnp.sum(transfers, dtype=jnp.int32)
     priority = jnp.concatenate([genes.op_priority, genes.transfer_priority.ravel()])
+    priority = bit_order.keys(priority)
     waiting = _num_dependencies(graph, num_ops)
     is_source = (waiting == 0) & (jnp.arange(num_ops) < graph.num_ops)
-    ready = jnp.full_like(priority, NEVER)
-    ready = ready.at[:num_ops].set(jnp.where(is_source, genes.op_priority, NEVER))
+    ready = jnp.full_like(priority, bit_order.LEAST)
+    ready = ready.at[:num_ops].set(jnp.where(is_source, priority[:num_ops], bit_order.LEAST))
     edge_step = _edge_steps(graph, placement, num_ops, num_devices)
 
     def run_next(state):
         count, ready, waiting, position = state
         step = jnp.argmax(ready)
         position = position.at[step].set(count)
-        ready = ready.at[step].set(NEVER)
+        ready = ready.at[step].set(bit_order.LEAST)
         ready = _announce_transfers(graph, step, transfers, priority, ready, num_ops)
         ready, waiting = _announce_ops(graph, step, edge_step, priority, ready, waiting)
         return count + 1, ready, waiting, position

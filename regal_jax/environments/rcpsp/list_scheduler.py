@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from regal_jax.environments import bit_order
 from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -141,7 +142,7 @@ def makespan(arrays: MachineArrays, priority: chex.Array) -> chex.Array:
 def _ranks(priority: chex.Array) -> chex.Array:
     """int32[O]: the place of each op in decreasing priority."""
     count = jnp.arange(len(priority), dtype=jnp.int32)
-    return jnp.zeros_like(count).at[jnp.argsort(-priority, stable=True)].set(count)
+    return jnp.zeros_like(count).at[jnp.argsort(~bit_order.keys(priority), stable=True)].set(count)
 
 
 def _initial(arrays: MachineArrays) -> _State:

@@ -76,10 +76,10 @@ class MachineProblem:
     - "lookahead" (ours, after the parameterized active schedules of Goncalves, Mendes and Resende
       2005, "A hybrid genetic algorithm for the job shop scheduling problem"): parallel generation
       in which units may be held for an op that can't start yet. The second O genes are windows, in
-      units of the graph's longest duration; 0 or less means none. At a decision time t, candidates
-      are the ready ops (those whose producers have been released) and the ops with a window whose
-      producers have all started, some at t just now perhaps, and end by t + window. The candidate
-      of highest priority of those not yet considered at t is considered next:
+      units of the graph's longest duration; less than 2**-126 is none. At a decision time t,
+      candidates are the ready ops (those whose producers have been released) and the ops with a
+      window whose producers have all started, some at t just now perhaps, and end by t + window.
+      The candidate of highest priority of those not yet considered at t is considered next:
         - A ready op that fits the free units starts, if it also fits beside what is held, of its
           type, by those considered before it that could start before it would end. (So ops that
           end in time fill the gap, and ops of demand 0 always start. An op that is refused here

@@ -20,8 +20,8 @@ def machine_graphs(draw: st.DrawFn, max_ops: int = 12, *, whole: bool | None = N
 
 @st.composite
 def genes(draw: st.DrawFn, count: int) -> np.ndarray:
-    """float32[3, count]: genes of which many are equal, both zeros included."""
-    values = st.sampled_from([-1.0, -0.0, 0.0, 0.1, 0.5, 1.0, 3.0])
+    """float32[3, count]: genes of which many are equal, zeros and denormals included."""
+    values = st.sampled_from([-1.0, -1e-40, -0.0, 0.0, 1e-45, 1e-40, 0.1, 0.5, 1.0, 3.0])
     rows = draw(st.lists(values, min_size=3 * count, max_size=3 * count))
     return np.array(rows, np.float32).reshape(3, count)
 

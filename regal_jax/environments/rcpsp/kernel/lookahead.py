@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from regal_jax.environments.bit_order import SMALLEST_NORMAL
 from regal_jax.environments.rcpsp.kernel.buffers import (
     MOST_HELD,
     arguments,
@@ -120,7 +121,7 @@ def _word_of(graph, op, scratch):
 @inlined
 def _add_ready(graph, op, windows, scratch):
     word, bit = _word_of(graph, op, scratch), bits.bit(scratch.rank[op])
-    if windows[op] > 0:
+    if windows[op] >= SMALLEST_NORMAL:
         scratch.holders[word] |= bit
     else:
         scratch.ready[word] |= bit
@@ -143,6 +144,7 @@ def _start_candidates(graph, windows, time, scratch, units, start, running):
         op = np.int64(scratch.op_at[64 * word + bits.lowest(todo[word])])
         todo[word] &= todo[word] - 1
         hold_from, window = scratch.release[op], np.float64(windows[op])
+        holds = windows[op] >= SMALLEST_NORMAL
         if scratch.waiting[op] == 0:
             if _may_start(graph, op, time, units):
                 start[op] = time
@@ -151,13 +153,13 @@ def _start_candidates(graph, windows, time, scratch, units, start, running):
                 _take_units(graph, op, end, units)
                 word = _follow(graph, op, end, windows, scratch, units, word)
                 continue
-            if not window > 0:
+            if not holds:
                 listed = _word_of(graph, op, scratch)
                 scratch.least[listed] = min(scratch.least[listed], graph.demand[op])
             if graph.demand[op] <= units.free[graph.machine[op]]:
                 continue
             hold_from = time
-        if window > 0 and hold_from <= time + window * graph.longest[0]:
+        if holds and hold_from <= time + window * graph.longest[0]:
             _hold(graph, op, hold_from, units)
     return running
 
@@ -246,7 +248,7 @@ def _follow(graph, op, end, windows, scratch, units, word):
         successor = np.int64(graph.successors[i])
         scratch.release[successor] = max(scratch.release[successor], end)
         scratch.unstarted[successor] -= 1
-        if scratch.unstarted[successor] == 0 and windows[successor] > 0:
+        if scratch.unstarted[successor] == 0 and windows[successor] >= SMALLEST_NORMAL:
             _add_ready(graph, successor, windows, scratch)
             wanted = graph.machine[successor]
             if units.free[wanted] >= graph.least[wanted]:

@@ -50,8 +50,8 @@ REAL_GRAPHS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "jax/triangular_tiles_1:inference",  # 52, 3.33: linear algebra
             "pytorchcv/resnext14_16x4d:inference",  # 54, 1.36: image classification
             "jax/tiled_attention_1:inference",  # 68, 3.81: part of a transformer
-            "jax/ensemble_2:inference",  # 69, 3.64: networks averaged
-            "jax/matmul_tiles_1:training",  # 76, 3.89: linear algebra
+            "jax/evolution_1:inference",  # 89, 3.20: evolution strategies
+            "flax/actor_critic_1:inference",  # 81, 4.00: control
             "flax/pointnet_1:training",  # 77, 1.69: point clouds
             "flax/relational_gcn_1:training",  # 82, 3.09: graphs
             "xla/wavefront_rnn_1:inference",  # 82, 3.25: sequences

@@ -1,27 +1,45 @@
 """What the README tells people to run, run."""
 
+import contextlib
 import gzip
+import io
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import absl.flags
 import pytest
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = ROOT / "experiments"
 
 
-def launch(script: str, *arguments: str) -> str:
+def launch_process(script: str, *arguments: str) -> subprocess.CompletedProcess:
+    """Runs a launcher as people do."""
     command = [sys.executable, str(EXPERIMENTS / script), *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def launch(script: str, *arguments: str) -> str:
+    """Runs a launcher in this process, which has imported and compiled most of it; its output."""
+    path, out, err = str(EXPERIMENTS / script), io.StringIO(), io.StringIO()
+    absl.flags.FLAGS.mark_as_parsed()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(err):
+        patch.setattr(absl.flags, "FLAGS", absl.flags.FlagValues())
+        patch.setattr(sys, "argv", [path, *arguments])
+        patch.chdir(ROOT)
+        with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as end:
+            runpy.run_path(path, run_name="__main__")
+    assert not end.value.code, f"{end.value.code}\n{err.getvalue()[-2000:]}"
+    return out.getvalue()
 
 
 def test_quickstart(tmp_path):
-    output = launch("quickstart.py", "--model=mlp", "--evaluations=700", f"--output_dir={tmp_path}")
+    arguments = ("--model=mlp", "--evaluations=700", f"--output_dir={tmp_path}")
+    output = launch_process("quickstart.py", *arguments).stdout
     assert "fullest device" in output
     written = {path.name for path in tmp_path.iterdir()}
     assert written == {"graph.json", "schedule.json", "trace.json", "memory.png"}
@@ -36,8 +54,8 @@ def test_regal_smoke(name, tmp_path):
     assert (tmp_path / "training" / "best.policy").exists()
     rows = (tmp_path / "results.csv").read_text()
     if name == "regal_memory":  # the two launchers differ in the objective
-        again = launch(f"{name}.py", f"--flagfile={flags}", f"--output_dir={tmp_path}")
-        assert again == output
+        again = launch_process(f"{name}.py", f"--flagfile={flags}", f"--output_dir={tmp_path}")
+        assert again.stdout == output
     assert (tmp_path / "results.csv").read_text() == rows
 
 
@@ -69,9 +87,8 @@ def test_standard_task_graphs_smoke(tmp_path):
 def test_a_schedule_below_a_verified_optimum_stops_the_experiment(tmp_path):
     write_task_graphs(tmp_path / "data", FORK | {"verified_optimum": {"2": 7, "4": 7}})
     flags = EXPERIMENTS / "flags" / "smoke" / "stg.flags"
-    command = [sys.executable, str(EXPERIMENTS / "stg.py"), f"--flagfile={flags}"]
-    command += [f"--data_dir={tmp_path / 'data'}", f"--output_dir={tmp_path / 'out'}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    arguments = (f"--data_dir={tmp_path / 'data'}", f"--output_dir={tmp_path / 'out'}")
+    done = launch_process("stg.py", f"--flagfile={flags}", *arguments)
     assert done.returncode == 1
     assert "fork" in done.stderr
     assert "Traceback" not in done.stderr

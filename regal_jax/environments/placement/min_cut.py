@@ -1,0 +1,231 @@
+"""Lower bounds of peak memory by minimum cuts, and their certificates.
+
+When op v runs, a down-set S of ops has run that holds v's ancestors and neither v nor what descends
+from it. In memory, on all devices together, are at least f(S), the bytes that S made (or that were
+there from the start) and ops outside S still read, with what persists; then v's outputs and its
+workspace. The least f(S) over those S is a minimum cut of a network with a node for each op and
+each tensor:
+
+- producer -> tensor, of its bytes; without a producer the arc comes from the start, and a tensor
+  that persists is an arc from its producer to the end instead;
+- tensor -> its readers and op -> the producers of what it reads, without limit: where S reads, it
+  has what it reads.
+
+The bound is the largest over v. Every flow from v's ancestors to v and its descendants is at most
+the cut, so a flow is a certificate, which takes linear time to check. D devices share one order, so
+that one of them holds at least a D-th.
+"""
+
+import dataclasses
+import heapq
+
+import numpy as np
+
+from regal_jax.errors import OptionError
+from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
+from regal_jax.native import max_flow
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CutBound:
+    """No order of a graph's ops needs less than ``num_bytes`` on all devices together.
+
+    Attributes:
+      num_bytes: the bound.
+      op: where they are in memory; -1 if nothing is.
+      flow: int64[A], along the arcs of ``arcs_of(graph)``, from op's ancestors to its descendants.
+      is_exact: whether it is the largest of all such cuts; otherwise the search ended before.
+    """
+
+    num_bytes: int
+    op: int
+    flow: np.ndarray
+    is_exact: bool
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Arcs:
+    """The network; nodes are ops, tensors, then START and END."""
+
+    tail: np.ndarray  # int32[A]
+    head: np.ndarray  # int32[A]
+    capacity: np.ndarray  # int64[A]
+    num_nodes: int
+
+
+def min_cut_bound(
+    graph: ComputationGraph, *, enough: int | None = None, most_flows: int | None = None
+) -> CutBound:
+    """The largest cut over the ops, which are tried in the order of what they need in known orders.
+
+    Args:
+      graph: the graph.
+      enough: stop at a bound of so many bytes, such as a known peak: more there can't be.
+      most_flows: ops to try at most, None for all that matter.
+
+    Raises OptionError for a limit below 1.
+    """
+    if most_flows is not None and most_flows < 1:
+        raise OptionError(f"most_flows must be at least 1, got {most_flows}")
+    if not graph.num_ops:
+        return CutBound(_always(graph), -1, np.zeros(0, np.int64), True)
+    network = _Network(graph)
+    at_most = step_bytes(graph, graph.topological_order)
+    todo = [(-int(size), op) for op, size in enumerate(at_most)]
+    heapq.heapify(todo)
+    best, flows = CutBound(-1, -1, np.zeros(0, np.int64), False), 0
+    while todo:
+        size, op = heapq.heappop(todo)
+        if -size > at_most[op]:  # less by now
+            heapq.heappush(todo, (-int(at_most[op]), op))
+            continue
+        if at_most[op] <= best.num_bytes or (enough is not None and best.num_bytes >= enough):
+            return dataclasses.replace(best, is_exact=True)
+        if most_flows is not None and flows == most_flows:
+            return best
+        cut, below = network.least_cut(op)
+        flows += 1
+        np.minimum(at_most, network.bytes_after(cut, below), out=at_most)
+        if cut + network.own[op] > best.num_bytes:
+            best = CutBound(int(cut + network.own[op]), op, network.flow(), False)
+    return dataclasses.replace(best, is_exact=True)
+
+
+def check_cut(graph: ComputationGraph, bound: CutBound) -> None:
+    """Verifies a bound by its flow alone. Raises OptionError, saying what is wrong with it."""
+    arcs = arcs_of(graph)
+    if bound.op == -1 and bound.num_bytes <= _always(graph):
+        return
+    if not 0 <= bound.op < graph.num_ops:
+        raise OptionError(f"bound: the graph has no op {bound.op}")
+    flow = np.asarray(bound.flow)
+    if flow.shape != arcs.capacity.shape or flow.dtype.kind != "i":
+        raise OptionError(f"bound: its flow must be {len(arcs.capacity)} integers")
+    if np.any(flow < 0) or np.any(flow > arcs.capacity):
+        raise OptionError("bound: its flow is more than an arc carries, or less than nothing")
+    net = np.zeros(arcs.num_nodes, object)  # Python's integers: no sum is too large
+    np.add.at(net, arcs.tail, flow.astype(object))
+    np.add.at(net, arcs.head, -flow.astype(object))
+    side = _Network(graph).sides(bound.op)
+    if any(net[node] != 0 for node in np.flatnonzero(side == max_flow.INSIDE)):
+        raise OptionError("bound: its flow gets lost, or comes from nowhere, on the way")
+    sent = sum(net[side == max_flow.SOURCE])
+    own = int(_own_bytes(graph)[bound.op])
+    if bound.num_bytes > _always(graph) + sent + own:
+        raise OptionError(
+            f"bound: {bound.num_bytes} bytes claimed, its flow shows {_always(graph) + sent + own}"
+        )
+
+
+def arcs_of(graph: ComputationGraph) -> _Arcs:
+    """The network's arcs, in an order that depends on the graph alone."""
+    num_ops, num_tensors = graph.num_ops, graph.num_tensors
+    start, end = num_ops + num_tensors, num_ops + num_tensors + 1
+    tensor = np.arange(num_tensors)
+    made, kept = graph.producer >= 0, graph.persistent
+    unlimited = int(graph.size.sum()) + 1
+    reader, read = graph.consumers.values, graph.consumers.row_of_value()
+    counts = ~kept[read]
+    before = np.unique(np.stack([graph.edges[:, 2], graph.edges[:, 0]]), axis=1)
+    parts = [
+        (np.where(made, graph.producer, start)[~kept], num_ops + tensor[~kept], graph.size[~kept]),
+        (graph.producer[kept & made], np.full((kept & made).sum(), end), graph.size[kept & made]),
+        (num_ops + read[counts], reader[counts], np.full(counts.sum(), unlimited)),
+        (before[0], before[1], np.full(before.shape[1], unlimited)),
+    ]
+    tail, head, capacity = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return _Arcs(tail.astype(np.int32), head.astype(np.int32), capacity.astype(np.int64), end + 1)
+
+
+def step_bytes(graph: ComputationGraph, order: np.ndarray) -> np.ndarray:
+    """int64[O]: bytes in memory on one device while each op runs, in an order."""
+    position = np.empty(graph.num_ops, np.int64)
+    position[order] = np.arange(graph.num_ops)
+    made, read = graph.producer >= 0, graph.consumers.lengths() > 0
+    first = np.where(made, position[graph.producer], 0)
+    last = first.copy()
+    np.maximum.at(last, graph.consumers.row_of_value(), position[graph.consumers.values])
+    last[graph.persistent] = graph.num_ops - 1
+    there = made | read
+    change = np.zeros(graph.num_ops + 1, np.int64)
+    np.add.at(change, first[there], graph.size[there])
+    np.subtract.at(change, last[there] + 1, graph.size[there])
+    return np.cumsum(change)[:-1][position] + graph.workspace
+
+
+class _Network:
+    """Cuts of one graph, one op after another."""
+
+    def __init__(self, graph: ComputationGraph):
+        self.graph, self.arcs = graph, arcs_of(graph)
+        self.own, self.always = _own_bytes(graph) + _always(graph), _always(graph)
+        tail, head = self.arcs.tail, self.arcs.head
+        self.to = np.empty(2 * len(tail), np.int32)
+        self.to[0::2], self.to[1::2] = head, tail
+        leaving = ragged_rows(
+            np.stack([tail, head], axis=1).ravel(), np.arange(len(self.to)), self.arcs.num_nodes
+        )
+        self.offsets, self.leaving = leaving
+        edges = graph.edges
+        self.before = ragged_rows(edges[:, 2], edges[:, 0], graph.num_ops)
+        self.after = ragged_rows(edges[:, 0], edges[:, 2], graph.num_ops)
+        self.left = np.empty(len(self.to), np.int64)
+        nodes = self.arcs.num_nodes
+        self.level, self.next_arc = np.empty(nodes, np.int32), np.empty(nodes, np.int64)
+        self.queue, self.path = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
+
+    def sides(self, op: int) -> np.ndarray:
+        """int8[N]: ancestors and the start are sources; op, its descendants, the end are sinks."""
+        side = np.zeros(self.arcs.num_nodes, np.int8)
+        side[-2:] = max_flow.SOURCE, max_flow.SINK
+        for rows, kind in ((self.before, max_flow.SOURCE), (self.after, max_flow.SINK)):
+            side[_reached(rows, op)] = kind
+        side[op] = max_flow.SINK
+        return side
+
+    def least_cut(self, op: int) -> tuple[int, np.ndarray]:
+        """(bytes, bool[O] the ops that have run) of the least cut below an op."""
+        self.left[0::2], self.left[1::2] = self.arcs.capacity, 0
+        value = max_flow.solve(
+            self.offsets,
+            self.leaving,
+            self.to,
+            self.left,
+            self.sides(op),
+            self.level,
+            self.next_arc,
+            self.queue,
+            self.path,
+        )
+        return int(value), self.level[: self.graph.num_ops] >= 0
+
+    def flow(self) -> np.ndarray:
+        """int64[A]: the flow of the last cut."""
+        return self.left[1::2].copy()
+
+    def bytes_after(self, cut: int, below: np.ndarray) -> np.ndarray:
+        """int64[O]: what ops need right after those ``below``; no limit where they can't run."""
+        missing = np.zeros(self.graph.num_ops, np.int64)
+        edges = self.graph.edges
+        np.add.at(missing, edges[:, 2], ~below[edges[:, 0]])
+        return np.where((missing == 0) & ~below, cut + self.own, np.iinfo(np.int64).max)
+
+
+def _reached(rows, op: int) -> np.ndarray:
+    """What is reached from an op along rows, but for the op."""
+    seen, fresh = set(), [op]
+    while fresh:
+        found = [other for one in fresh for other in rows.row(one).tolist()]
+        fresh = [other for other in dict.fromkeys(found) if other not in seen]
+        seen.update(fresh)
+    return np.fromiter(seen, np.int64, len(seen))
+
+
+def _own_bytes(graph: ComputationGraph) -> np.ndarray:
+    return graph.outputs.sums(graph.size) + graph.workspace
+
+
+def _always(graph: ComputationGraph) -> int:
+    """Bytes there from the start to the end."""
+    present = (graph.producer < 0) & graph.persistent & (graph.consumers.lengths() > 0)
+    return int(graph.size[present].sum())

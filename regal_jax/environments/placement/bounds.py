@@ -4,27 +4,31 @@ import math
 
 import numpy as np
 
+from regal_jax.environments.placement import min_cut
 from regal_jax.environments.platform import Platform
 from regal_jax.graphs.computation_graph import ComputationGraph
+
+MOST_FLOWS = 400
+"""Ops that are tried for a bound: enough for all that matter in most graphs, seconds in others."""
 
 
 def peak_memory_bound(graph: ComputationGraph, num_devices: int) -> int:
     """Bytes that the fullest of D devices needs under any placement and order.
 
-    The largest of: the working set of any op (inputs, outputs, workspace: all on one device); the
-    persistent bytes together with any op's working set, spread evenly over the devices; and all
-    persistent bytes at the end, spread evenly.
+    The larger of ``working_set_bound`` and what is there at some op in any order (``min_cut``;
+    MOST_FLOWS ops are tried), spread evenly over the devices.
     """
-    present = (graph.producer < 0) & (graph.consumers.lengths() > 0)
-    kept = graph.persistent & (present | (graph.producer >= 0))
-    working = graph.workspace + graph.inputs.sums(graph.size)
-    working = working + graph.outputs.sums(graph.size)
-    from_start = graph.persistent & present
-    beyond = working - graph.inputs.sums(np.where(from_start, graph.size, 0))
-    together = int(graph.size[from_start].sum()) + int(beyond.max(initial=0))
+    together = min_cut.min_cut_bound(graph, most_flows=MOST_FLOWS).num_bytes
+    return max(working_set_bound(graph, num_devices), -(-together // num_devices))
+
+
+def working_set_bound(graph: ComputationGraph, num_devices: int) -> int:
+    """The larger of any op's working set (inputs, outputs, workspace: all on one device), and all
+    persistent bytes at the end, spread evenly over the devices."""
+    kept = graph.persistent & ((graph.consumers.lengths() > 0) | (graph.producer >= 0))
+    working = graph.workspace + graph.inputs.sums(graph.size) + graph.outputs.sums(graph.size)
     at_end = int(graph.size[kept].sum())
-    spread = max(together, at_end)
-    return max(int(working.max(initial=0)), -(-spread // num_devices))
+    return max(int(working.max(initial=0)), -(-at_end // num_devices))
 
 
 def makespan_bound(graph: ComputationGraph, num_devices: int) -> float:

@@ -56,8 +56,8 @@ def cut_by_networkx(graph, op):
 
 
 def test_by_hand():
-    """Two branches of 0, each makes 100 and keeps 10. Below op 4 the other branch may not have run,
-    and 0's byte is there, or have run, and its 10 are: the cut is the less, the optimum the more."""
+    """Two branches of 0, each makes 100 and keeps 10. While op 4 runs the other branch may not have
+    run, and 0's byte is there, or have run, and its 10 are: the cut is less than the optimum."""
     graph = ComputationGraph.create(
         num_ops=6,
         producer=[0, 1, 2, 3, 4],
@@ -68,7 +68,9 @@ def test_by_hand():
     assert found.num_bytes == 1 + 100 + 10
     assert least_peak(graph) == 10 + 100 + 10
     assert found.is_exact
-    assert bounds.peak_memory_bound(graph, 1) == 110
+    assert bounds.working_set_bound(graph, 1) == 110
+    assert bounds.peak_memory_bound(graph, 1) == 111
+    assert bounds.peak_memory_bound(graph, 2) == 110
     min_cut.check_cut(graph, found)
 
 

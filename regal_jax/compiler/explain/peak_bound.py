@@ -1,6 +1,6 @@
 """A lower bound on the peak of a module's memory, whatever the order of its instructions.
 
-The terms of ``bounds.peak_memory_bound`` for one device, on the accounting of
+Working sets, as in ``bounds.working_set_bound`` for one device, on the accounting of
 ``live_memory``: what is there at the start (all parameters and constants), what must be there at
 the end (outputs, constants and the parameters that aren't donated), and what an instruction works
 on together with what is always there. Always there are constants, the parameters that aren't

@@ -8,17 +8,19 @@ from regal_jax.environments.placement import min_cut
 from regal_jax.environments.platform import Platform
 from regal_jax.graphs.computation_graph import ComputationGraph
 
-MOST_FLOWS = 400
-"""Ops that are tried for a bound: enough for all that matter in most graphs, seconds in others."""
+MOST_FLOWS, MOST_WORK = 400, 4_000_000
+"""Ops that are tried for a bound, and times the network's nodes: all that matter in most graphs,
+and seconds in others."""
 
 
 def peak_memory_bound(graph: ComputationGraph, num_devices: int) -> int:
     """Bytes that the fullest of D devices needs under any placement and order.
 
-    The larger of ``working_set_bound`` and what is there at some op in any order (``min_cut``;
-    MOST_FLOWS ops are tried), spread evenly over the devices.
+    The larger of ``working_set_bound`` and what is there at some op in any order (``min_cut``),
+    spread evenly over the devices.
     """
-    together = min_cut.min_cut_bound(graph, most_flows=MOST_FLOWS).num_bytes
+    flows = max(1, min(MOST_FLOWS, MOST_WORK // (1 + graph.num_ops + graph.num_tensors)))
+    together = min_cut.min_cut_bound(graph, most_flows=flows).num_bytes
     return max(working_set_bound(graph, num_devices), -(-together // num_devices))
 
 

@@ -89,7 +89,7 @@ class PlacementProblem:
         graph = self.graph
         return placement_chromosome.num_genes(graph.num_ops, graph.num_tensors, self.num_devices)
 
-    @property
+    @functools.cached_property
     def lower_bound(self) -> float:
         """A bound no schedule can beat: bytes, or us."""
         return bounds.lower_bound(self.graph, self.objective, self.platform)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from regal_jax.compiler.explain.live_memory import live_memory
 from regal_jax.compiler.explain.peak_bound import peak_bound
 from regal_jax.compiler.xla.search_graph import search_graph
-from regal_jax.environments.placement.bounds import working_set_bound
+from regal_jax.environments.placement.bounds import peak_memory_bound, working_set_bound
 from regal_jax.graphs.importers.xla.text import parse_module
 from tests.compiler import programs
 from tests.compiler.xla import hlo_strategies
@@ -136,5 +136,5 @@ def test_it_is_at_most_that_of_the_graph_and_scalar_constants():
     module = parse_module(
         jax.jit(programs.branches).lower(programs.WEIGHTS, programs.ROWS).compile().as_text()
     )
-    of_graph = working_set_bound(search_graph(module, module.entry), 1)
+    of_graph = peak_memory_bound(search_graph(module, module.entry), 1)
     assert peak_bound(module, live_memory(module)).num_bytes <= of_graph + 64

@@ -88,6 +88,11 @@ def candidates(module: Module, search: Search) -> list[Candidate]:
     return sorted(best, key=lambda candidate: candidate.estimate)
 
 
+def is_settled(module: Module) -> bool:
+    """Whether no order of any of its computations needs less than the one that there is."""
+    return all(_is_settled(search_graph(module, name)) for name in sequenced(module))
+
+
 def _sequences(
     module: Module, name: str, search: Search, deadline: float
 ) -> Iterator[tuple[str, tuple[str, ...]]]:

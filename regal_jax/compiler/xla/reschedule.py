@@ -18,7 +18,13 @@ from typing import Any, NamedTuple
 import jax
 
 from regal_jax.compiler.xla import decisions
-from regal_jax.compiler.xla.candidates import Candidate, Search, candidates, estimated
+from regal_jax.compiler.xla.candidates import (
+    Candidate,
+    Search,
+    candidates,
+    estimated,
+    is_settled,
+)
 from regal_jax.compiler.xla.decisions import Decision, Memory
 from regal_jax.compiler.xla.module_orders import ModuleOrder, order_of, without_donations
 from regal_jax.compiler.xla.scheduler_hook import PLATFORM, check_supported, compile_in_order
@@ -65,6 +71,7 @@ class Report(NamedTuple):
       estimates: bytes of temporaries that were expected of every order, by name.
       search_seconds, compile_seconds: spent on finding orders, and on all compilations.
       cached: whether the decision was made before.
+      settled: whether XLA's order is at the lower bound, so that there was nothing to search for.
     """
 
     module: str
@@ -74,6 +81,7 @@ class Report(NamedTuple):
     search_seconds: float = 0.0
     compile_seconds: float = 0.0
     cached: bool = False
+    settled: bool = False
 
     @property
     def ratio(self) -> float:
@@ -106,6 +114,8 @@ class Report(NamedTuple):
         if lost := [one for one in ours if one.temporaries < kept.temporaries and kept.donated]:
             saved = human_bytes(kept.temporaries - min(one.temporaries for one in lost))
             return f"a new order saves {saved}, and loses a donation of {human_bytes(kept.donated)}"
+        if self.settled:
+            return "no order needs less, it is at the lower bound"
         tried = max(len(self.estimates) - 2, len(ours))
         return f"none of {tried} other orders needs less" if tried else "there is no other order"
 
@@ -163,7 +173,9 @@ def _decide(
     chosen = min(memory, key=lambda name: memory[name].total)
     order = {} if chosen == DEFAULT else orders[chosen]
     decision = Decision(module.name, chosen, order, memory)
-    return decision, Report(module.name, chosen, memory, estimates, search_seconds)
+    settled = not found and is_settled(without_donations(module))
+    report = Report(module.name, chosen, memory, estimates, search_seconds, settled=settled)
+    return decision, report
 
 
 def _promising(found: Sequence[Candidate], memory: Mapping[str, Memory]) -> list[Candidate]:

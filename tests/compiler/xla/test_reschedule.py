@@ -1,7 +1,9 @@
 """Reports of ``rj.jit``: a line for people."""
 
+import jax.numpy as jnp
 import pytest
 
+import regal_jax as rj
 from regal_jax.compiler.xla.decisions import Memory
 from regal_jax.compiler.xla.reschedule import DEFAULT, MEMORY, Report
 
@@ -57,3 +59,11 @@ def test_a_report_is_a_line_for_people(chosen, memory, estimates, expected):
     assert str(report) == expected
     again = str(report._replace(cached=True))
     assert again == expected.replace("search 1.5 s", "decided before")
+
+
+def test_a_program_at_its_bound_says_so():
+    """A chain has one order."""
+    step = rj.jit(lambda x: jnp.sin(jnp.tanh(x) @ x) @ x, cache=None)
+    step(jnp.ones((8, 8)))
+    assert step.reports[0].settled
+    assert ": no order needs less, it is at the lower bound; " in str(step.reports[0])

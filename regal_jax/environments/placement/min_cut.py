@@ -22,6 +22,7 @@ import heapq
 import numpy as np
 
 from regal_jax.errors import OptionError
+from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
 from regal_jax.native import max_flow
 
@@ -93,12 +94,12 @@ def min_cut_bound(
 
 def check_cut(graph: ComputationGraph, bound: CutBound) -> None:
     """Verifies a bound by its flow alone. Raises OptionError, saying what is wrong with it."""
-    arcs = arcs_of(graph)
     if bound.op == -1 and bound.num_bytes <= _always(graph):
         return
     if not 0 <= bound.op < graph.num_ops:
         raise OptionError(f"bound: the graph has no op {bound.op}")
-    flow = np.asarray(bound.flow)
+    network = _Network(graph)
+    arcs, flow = network.arcs, np.asarray(bound.flow)
     if flow.shape != arcs.capacity.shape or flow.dtype.kind != "i":
         raise OptionError(f"bound: its flow must be {len(arcs.capacity)} integers")
     if np.any(flow < 0) or np.any(flow > arcs.capacity):
@@ -106,15 +107,12 @@ def check_cut(graph: ComputationGraph, bound: CutBound) -> None:
     net = np.zeros(arcs.num_nodes, object)  # Python's integers: no sum is too large
     np.add.at(net, arcs.tail, flow.astype(object))
     np.add.at(net, arcs.head, -flow.astype(object))
-    side = _Network(graph).sides(bound.op)
+    side = network.sides(bound.op)
     if any(net[node] != 0 for node in np.flatnonzero(side == max_flow.INSIDE)):
         raise OptionError("bound: its flow gets lost, or comes from nowhere, on the way")
-    sent = sum(net[side == max_flow.SOURCE])
-    own = int(_own_bytes(graph)[bound.op])
-    if bound.num_bytes > _always(graph) + sent + own:
-        raise OptionError(
-            f"bound: {bound.num_bytes} bytes claimed, its flow shows {_always(graph) + sent + own}"
-        )
+    shown = sum(net[side == max_flow.SOURCE]) + int(network.own[bound.op])
+    if bound.num_bytes > shown:
+        raise OptionError(f"bound: {bound.num_bytes} bytes claimed, its flow shows {shown}")
 
 
 def arcs_of(graph: ComputationGraph) -> _Arcs:
@@ -126,12 +124,12 @@ def arcs_of(graph: ComputationGraph) -> _Arcs:
     unlimited = int(graph.size.sum()) + 1
     reader, read = graph.consumers.values, graph.consumers.row_of_value()
     counts = ~kept[read]
-    before = np.unique(np.stack([graph.edges[:, 2], graph.edges[:, 0]]), axis=1)
+    before, after = precedence.op_pairs(graph).T
     parts = [
         (np.where(made, graph.producer, start)[~kept], num_ops + tensor[~kept], graph.size[~kept]),
         (graph.producer[kept & made], np.full((kept & made).sum(), end), graph.size[kept & made]),
         (num_ops + read[counts], reader[counts], np.full(counts.sum(), unlimited)),
-        (before[0], before[1], np.full(before.shape[1], unlimited)),
+        (after, before, np.full(len(before), unlimited)),
     ]
     tail, head, capacity = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return _Arcs(tail.astype(np.int32), head.astype(np.int32), capacity.astype(np.int64), end + 1)
@@ -158,7 +156,7 @@ class _Network:
 
     def __init__(self, graph: ComputationGraph):
         self.graph, self.arcs = graph, arcs_of(graph)
-        self.own, self.always = _own_bytes(graph) + _always(graph), _always(graph)
+        self.own = _always(graph) + _own_bytes(graph)
         tail, head = self.arcs.tail, self.arcs.head
         self.to = np.empty(2 * len(tail), np.int32)
         self.to[0::2], self.to[1::2] = head, tail
@@ -166,9 +164,10 @@ class _Network:
             np.stack([tail, head], axis=1).ravel(), np.arange(len(self.to)), self.arcs.num_nodes
         )
         self.offsets, self.leaving = leaving
-        edges = graph.edges
-        self.before = ragged_rows(edges[:, 2], edges[:, 0], graph.num_ops)
-        self.after = ragged_rows(edges[:, 0], edges[:, 2], graph.num_ops)
+        self.pairs = precedence.op_pairs(graph).T
+        before, after = self.pairs
+        self.before = ragged_rows(after, before, graph.num_ops)
+        self.after = ragged_rows(before, after, graph.num_ops)
         self.left = np.empty(len(self.to), np.int64)
         nodes = self.arcs.num_nodes
         self.level, self.next_arc = np.empty(nodes, np.int32), np.empty(nodes, np.int64)
@@ -206,8 +205,8 @@ class _Network:
     def bytes_after(self, cut: int, below: np.ndarray) -> np.ndarray:
         """int64[O]: what ops need right after those ``below``; no limit where they can't run."""
         missing = np.zeros(self.graph.num_ops, np.int64)
-        edges = self.graph.edges
-        np.add.at(missing, edges[:, 2], ~below[edges[:, 0]])
+        before, after = self.pairs
+        np.add.at(missing, after, ~below[before])
         return np.where((missing == 0) & ~below, cut + self.own, np.iinfo(np.int64).max)
 
 

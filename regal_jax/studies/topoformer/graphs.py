@@ -41,7 +41,7 @@ def layered_corpus(settings: Layered) -> Corpus[EpochGraphs]:
 
 
 def real_graphs(dataset: str) -> dict[str, list[ComputationGraph]]:
-    """The graphs of a data set by split: train, valid and test (``model_zoo``, by family)."""
+    """The graphs of a data set by split: train, valid and test (``model_zoo``, by architecture)."""
     graphs = load.model_zoo("all", folder=None if dataset == "model_zoo" else dataset)
     own = splits.splits(graphs)
     return {

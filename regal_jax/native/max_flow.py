@@ -33,6 +33,30 @@ def solve(offsets, arcs, to, left, side, level, next_arc, queue, path):
     return total
 
 
+@jit
+def mark_reaching(offsets, arcs, to, left, side, level, queue):
+    """Sets ``level`` to 0 for the nodes that still reach a sink along ``left``, else to -1.
+
+    The others are a least cut's side of the sources, the largest there is.
+    """
+    first, past = 0, 0
+    for node in range(len(side)):
+        level[node] = -1
+        if side[node] == SINK:
+            level[node] = 0
+            queue[past] = node
+            past += 1
+    while first < past:
+        node = queue[first]
+        first += 1
+        for i in range(offsets[node], offsets[node + 1]):
+            other = to[arcs[i]]
+            if left[arcs[i] ^ 1] > 0 and level[other] < 0:
+                level[other] = 0
+                queue[past] = other
+                past += 1
+
+
 @inlined
 def _set_levels(offsets, arcs, to, left, side, level, queue):
     """How many arcs each node is from a source; whether a sink is reached."""

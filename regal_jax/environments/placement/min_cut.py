@@ -69,8 +69,8 @@ def min_cut_bound(
     if most_flows is not None and most_flows < 1:
         raise OptionError(f"most_flows must be at least 1, got {most_flows}")
     if not graph.num_ops:
-        return CutBound(_always(graph), -1, np.zeros(0, np.int64), True)
-    network = _Network(graph)
+        return CutBound(always_bytes(graph), -1, np.zeros(0, np.int64), True)
+    network = Network(graph)
     at_most = step_bytes(graph, graph.topological_order)
     todo = [(-int(size), op) for op, size in enumerate(at_most)]
     heapq.heapify(todo)
@@ -94,11 +94,11 @@ def min_cut_bound(
 
 def check_cut(graph: ComputationGraph, bound: CutBound) -> None:
     """Verifies a bound by its flow alone. Raises OptionError, saying what is wrong with it."""
-    if bound.op == -1 and bound.num_bytes <= _always(graph):
+    if bound.op == -1 and bound.num_bytes <= always_bytes(graph):
         return
     if not 0 <= bound.op < graph.num_ops:
         raise OptionError(f"bound: the graph has no op {bound.op}")
-    network = _Network(graph)
+    network = Network(graph)
     arcs, flow = network.arcs, np.asarray(bound.flow)
     if flow.shape != arcs.capacity.shape or flow.dtype.kind != "i":
         raise OptionError(f"bound: its flow must be {len(arcs.capacity)} integers")
@@ -115,8 +115,9 @@ def check_cut(graph: ComputationGraph, bound: CutBound) -> None:
         raise OptionError(f"bound: {bound.num_bytes} bytes claimed, its flow shows {shown}")
 
 
-def arcs_of(graph: ComputationGraph) -> _Arcs:
-    """The network's arcs, in an order that depends on the graph alone."""
+def arcs_of(graph: ComputationGraph, more: np.ndarray | None = None) -> _Arcs:
+    """The network's arcs, in an order that depends on the graph alone; those of ``more`` pairs of
+    ops, of which the first precedes the second, come last."""
     num_ops, num_tensors = graph.num_ops, graph.num_tensors
     start, end = num_ops + num_tensors, num_ops + num_tensors + 1
     tensor = np.arange(num_tensors)
@@ -124,7 +125,7 @@ def arcs_of(graph: ComputationGraph) -> _Arcs:
     unlimited = int(graph.size.sum()) + 1
     reader, read = graph.consumers.values, graph.consumers.row_of_value()
     counts = ~kept[read]
-    before, after = precedence.op_pairs(graph).T
+    before, after = _all_pairs(graph, more).T
     parts = [
         (np.where(made, graph.producer, start)[~kept], num_ops + tensor[~kept], graph.size[~kept]),
         (graph.producer[kept & made], np.full((kept & made).sum(), end), graph.size[kept & made]),
@@ -135,8 +136,24 @@ def arcs_of(graph: ComputationGraph) -> _Arcs:
     return _Arcs(tail.astype(np.int32), head.astype(np.int32), capacity.astype(np.int64), end + 1)
 
 
+def left_out(tail, head, capacity, num_nodes: int, source: int, sink: int) -> np.ndarray:
+    """bool[N]: the nodes beyond the least cut between two nodes of a network, the one of fewest
+    nodes on the source's side."""
+    to, offsets, leaving = _both_ways(tail, head, num_nodes)
+    left = np.zeros(len(to), np.int64)
+    left[0::2] = capacity
+    side = np.zeros(num_nodes, np.int8)
+    side[source], side[sink] = max_flow.SOURCE, max_flow.SINK
+    level, next_arc = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int64)
+    queue, path = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
+    max_flow.solve(offsets, leaving, to, left, side, level, next_arc, queue, path)
+    return level < 0
+
+
 def step_bytes(graph: ComputationGraph, order: np.ndarray) -> np.ndarray:
     """int64[O]: bytes in memory on one device while each op runs, in an order."""
+    if not graph.num_ops:
+        return np.zeros(0, np.int64)
     position = np.empty(graph.num_ops, np.int64)
     position[order] = np.arange(graph.num_ops)
     made, read = graph.producer >= 0, graph.consumers.lengths() > 0
@@ -151,25 +168,24 @@ def step_bytes(graph: ComputationGraph, order: np.ndarray) -> np.ndarray:
     return np.cumsum(change)[:-1][position] + graph.workspace
 
 
-class _Network:
-    """Cuts of one graph, one op after another."""
+class Network:
+    """Cuts of one graph, one op after another.
 
-    def __init__(self, graph: ComputationGraph):
-        self.graph, self.arcs = graph, arcs_of(graph)
-        self.own = _always(graph) + _own_bytes(graph)
-        tail, head = self.arcs.tail, self.arcs.head
-        self.to = np.empty(2 * len(tail), np.int32)
-        self.to[0::2], self.to[1::2] = head, tail
-        leaving = ragged_rows(
-            np.stack([tail, head], axis=1).ravel(), np.arange(len(self.to)), self.arcs.num_nodes
-        )
-        self.offsets, self.leaving = leaving
-        self.pairs = precedence.op_pairs(graph).T
+    Args:
+      graph: the graph.
+      more: int32[K, 2], pairs of ops of which the first precedes the second, besides the graph's.
+    """
+
+    def __init__(self, graph: ComputationGraph, more: np.ndarray | None = None):
+        self.graph, self.arcs = graph, arcs_of(graph, more)
+        self.own = always_bytes(graph) + _own_bytes(graph)
+        nodes = self.arcs.num_nodes
+        self.to, self.offsets, self.leaving = _both_ways(self.arcs.tail, self.arcs.head, nodes)
+        self.pairs = _all_pairs(graph, more).T
         before, after = self.pairs
         self.before = ragged_rows(after, before, graph.num_ops)
         self.after = ragged_rows(before, after, graph.num_ops)
         self.left = np.empty(len(self.to), np.int64)
-        nodes = self.arcs.num_nodes
         self.level, self.next_arc = np.empty(nodes, np.int32), np.empty(nodes, np.int64)
         self.queue, self.path = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
 
@@ -185,18 +201,17 @@ class _Network:
     def least_cut(self, op: int) -> tuple[int, np.ndarray]:
         """(bytes, bool[O] the ops that have run) of the least cut below an op."""
         self.left[0::2], self.left[1::2] = self.arcs.capacity, 0
-        value = max_flow.solve(
-            self.offsets,
-            self.leaving,
-            self.to,
-            self.left,
-            self.sides(op),
-            self.level,
-            self.next_arc,
-            self.queue,
-            self.path,
-        )
-        return int(value), self.level[: self.graph.num_ops] >= 0
+        return self.send(self.left, self.sides(op)), self.level[: self.graph.num_ops] >= 0
+
+    def send(self, left: np.ndarray, side: np.ndarray) -> int:
+        """Sends what can be sent from sources to sinks along ``left``, in place; how much it is."""
+        work = self.level, self.next_arc, self.queue, self.path
+        return int(max_flow.solve(self.offsets, self.leaving, self.to, left, side, *work))
+
+    def mark_reaching(self, left: np.ndarray, side: np.ndarray) -> None:
+        """``level`` is at least 0 for the nodes that reach a sink along what is left."""
+        work = self.level, self.queue
+        max_flow.mark_reaching(self.offsets, self.leaving, self.to, left, side, *work)
 
     def flow(self) -> np.ndarray:
         """int64[A]: the flow of the last cut."""
@@ -220,11 +235,23 @@ def _reached(rows, op: int) -> np.ndarray:
     return np.fromiter(seen, np.int64, len(seen))
 
 
+def _all_pairs(graph: ComputationGraph, more: np.ndarray | None) -> np.ndarray:
+    pairs = precedence.op_pairs(graph)
+    return pairs if more is None else np.concatenate([pairs, more])
+
+
+def _both_ways(tail, head, num_nodes: int):
+    """Where arcs and their reverses lead, and which leave each node: what ``max_flow`` reads."""
+    to = np.stack([head, tail], axis=1).ravel().astype(np.int32)
+    rows = np.stack([tail, head], axis=1).ravel()
+    return to, *ragged_rows(rows, np.arange(len(to)), num_nodes)
+
+
 def _own_bytes(graph: ComputationGraph) -> np.ndarray:
     return graph.outputs.sums(graph.size) + graph.workspace
 
 
-def _always(graph: ComputationGraph) -> int:
-    """Bytes there from the start to the end."""
+def always_bytes(graph: ComputationGraph) -> int:
+    """Bytes that are there from the start to the end."""
     present = (graph.producer < 0) & graph.persistent & (graph.consumers.lengths() > 0)
     return int(graph.size[present].sum())

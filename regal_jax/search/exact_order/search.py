@@ -1,0 +1,306 @@
+"""An order of least peak memory on one device, and the proof that there is none better.
+
+A *down-set* holds, with each op, what it waits for. Let f(S) be the bytes in memory after the ops
+of S; f(S or T) + f(S and T) <= f(S) + f(T), as for every cut. From these follows (docs/proofs.md):
+
+- *Commits.* Let S contain A, be reached from it within a limit, and f(S) <= f(Y) for all down-sets
+  Y between them. Whoever can finish from A within the limit can finish from S. So a search that
+  finds such an S forgets everything else; from the end backwards, too.
+- *Lower ground.* If any S is reached with f(S) <= f(A), the largest least Y between A and S is
+  reached within the limit as well, and a commit.
+- *Lazy ops* (``sides.lazy_ops``) run when another op needs them, ops that raise nothing at once.
+- *Deductions* (``deductions``) order ops that every order within the limit orders so.
+
+``decide`` commits from both ends for one limit. It finds an order, or exhausts what can be reached
+from one end and so proves that there is none, or gives up. ``close_gap`` decides for limits between
+the bound and the best order, with more and more effort, until they meet.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from regal_jax.environments.placement import min_cut
+from regal_jax.graphs import precedence
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.search.exact_order import kernel, sides
+from regal_jax.search.exact_order.deductions import MOST_OPS, Deductions
+
+EFFORTS = (1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000)
+"""Sets that one search for lower ground may reach, from round to round; a set takes 200 bytes."""
+FLOWS = 2_000
+"""Maximum flows that deductions for one limit may send in the first round; twice as many in each
+that follows."""
+STEPS = 1000
+"""The bound rises by deductions while a step is at least the gap over this."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Proof:
+    """What is known of the least peak.
+
+    Attributes:
+      order: int64[O], the best order.
+      peak: its bytes.
+      lower_bound: no order needs less.
+      states: sets of ops that were reached; a maximum flow counts as many as there are ops.
+    """
+
+    order: np.ndarray
+    peak: int
+    lower_bound: int
+    states: int
+
+    @property
+    def is_optimal(self) -> bool:
+        return self.lower_bound >= self.peak
+
+
+def close_gap(
+    graph: ComputationGraph,
+    order: np.ndarray,
+    lower_bound: int,
+    *,
+    most_states: int,
+    out_of_time: Callable[[], bool] = lambda: False,
+    on_progress: Callable[[Proof], None] = lambda proof: None,
+) -> Proof:
+    """The best order and the best bound that a budget finds; they meet if it is large enough.
+
+    Args:
+      graph: the graph.
+      order: int[O], an order to improve on.
+      lower_bound: bytes that every order needs, such as ``min_cut_bound``'s.
+      most_states: sets to reach at most (``Proof.states``; it can be a little more, since it is
+        looked at before each search for lower ground).
+      out_of_time: asked as often; True ends the search.
+      on_progress: called with each better order or bound.
+    """
+    run = _Run(graph, np.asarray(order), lower_bound, most_states, out_of_time, on_progress)
+    for turn, effort in enumerate(EFFORTS):
+        if run.goes_on:
+            run.narrow(effort, FLOWS * 2**turn)
+    return run.proof
+
+
+class _Run:
+    """A search in progress: what is known, and what is left of its budget."""
+
+    def __init__(self, graph, order, lower_bound: int, most_states: int, out_of_time, on_progress):
+        self.graph, self.most_states = graph, most_states
+        self.out_of_time, self.on_progress = out_of_time, on_progress
+        self.descendants = None
+        if graph.num_ops <= MOST_OPS:
+            self.descendants = precedence.unpack(precedence.closure(graph))
+        self.plain = sides.both_sides(graph, precedence.op_pairs(graph), self.descendants)
+        self.undecided: dict[int, int] = {}  # limit: sets, without finding out
+        self.undeduced: dict[int, int] = {}  # limit: flows, without refuting it
+        self.deductions: Deductions | None = None  # for a limit at the bound
+        self.at_start = sides.least_bytes(graph)
+        peak = max(int(min_cut.step_bytes(graph, order).max(initial=0)), self.at_start)
+        self.proof = Proof(order, peak, max(lower_bound, self.at_start), 0)
+
+    @property
+    def goes_on(self) -> bool:
+        return not (self.proof.is_optimal or self.stops())
+
+    def stops(self) -> bool:
+        return self.proof.states >= self.most_states or self.out_of_time()
+
+    def narrow(self, effort: int, most_flows: int) -> None:
+        """Decides for limits from the bound to below the best peak until none is decided."""
+        moved = True
+        while moved and self.goes_on:
+            moved = self._rise(effort)
+            if self.goes_on:
+                moved |= self._deduce_bound(most_flows)
+            if self.goes_on and self.deductions is not None and self.deductions.pairs:
+                moved |= self._climb(self.proof.lower_bound, effort, self.deductions)
+            low, high = self.proof.lower_bound, self.proof.peak
+            for limit in (high - 1, (low + high) // 2):
+                if self.goes_on and self.proof.lower_bound < limit < self.proof.peak:
+                    moved |= self._climb(limit, effort)
+
+    def _rise(self, effort: int) -> bool:
+        """Decides for limits from the bound on, in growing steps while it can."""
+        moved, step = False, 0
+        while self.goes_on:
+            begin = self.proof.lower_bound
+            if self._climb(min(begin + step, self.proof.peak - 1), effort):
+                moved, step = True, max(2 * step, self.proof.lower_bound - begin)
+            elif step:
+                step //= 4
+            else:
+                break
+        return moved
+
+    def _deduce_bound(self, most_flows: int) -> bool:
+        """Refutes limits by deductions alone; keeps those of the bound itself."""
+        if self.descendants is None:
+            return False
+        begin, high = self.proof.lower_bound, self.proof.peak - 1
+        refuted = self._refutes(high, most_flows)
+        if refuted or not self._refutes(begin, most_flows):
+            return refuted
+        low = begin
+        while self.goes_on and high - low > max(1, (high - begin) // STEPS):
+            middle = (low + high) // 2
+            if self._refutes(middle, most_flows):
+                low = middle
+            else:
+                high = middle
+        return True
+
+    def _refutes(self, limit: int, most_flows: int) -> bool:
+        """Whether deductions alone refute a limit; keeps them if it is at the bound."""
+        if limit != self.proof.lower_bound and self.undeduced.get(limit, 0) >= most_flows:
+            return False
+        assert self.descendants is not None
+        deductions = Deductions(self.graph, self.descendants)
+        deductions.deduce(limit, self.proof.order, most_flows, self.out_of_time)
+        self._learn(states=self.proof.states + deductions.flows * self.graph.num_ops)
+        if deductions.refuted:
+            self._learn(lower_bound=limit + 1)
+        else:
+            self.undeduced[limit] = most_flows
+        self.deductions = deductions if limit == self.proof.lower_bound else None
+        return deductions.refuted
+
+    def _climb(self, limit: int, effort: int, deductions: Deductions | None = None) -> bool:
+        """Decides for a limit by commits; whether it could. Not again what was tried before."""
+        if deductions is None and self.undecided.get(limit, 0) >= effort:
+            return False
+        if deductions is None:
+            climb = _Climb(self.graph, self.plain)
+        else:
+            pairs, descendants = deductions.all_pairs(), deductions.descendants
+            climb = _Climb(self.graph, sides.both_sides(self.graph, pairs, descendants))
+        before = self.proof.states
+        more = climb.meet(limit, effort, lambda: self._counted(before + climb.states))
+        self._learn(states=before + climb.states)
+        if climb.is_done:
+            found = climb.order()
+            needs = int(min_cut.step_bytes(self.graph, found).max(initial=0))
+            self._learn(order=found, peak=max(needs, self.at_start))
+        elif more is not None:
+            least = max(more, limit + 1) if deductions is None else limit + 1
+            self._learn(lower_bound=min(least, self.proof.peak))
+        decided = climb.is_done or more is not None
+        if deductions is None and not decided:
+            self.undecided[limit] = effort
+        return decided
+
+    def _counted(self, states: int) -> bool:
+        return states >= self.most_states or self.out_of_time()
+
+    def _learn(self, **changes) -> None:
+        better = "order" in changes or "lower_bound" in changes
+        self.proof = dataclasses.replace(self.proof, **changes)
+        if better:
+            self.on_progress(self.proof)
+
+
+class _Climb:
+    """Commits from the start and from the end, within one limit."""
+
+    def __init__(self, graph: ComputationGraph, both: list[tuple[sides.Side, sides.Ground]]):
+        self.graph, self.states = graph, 0
+        self.sides = [
+            (side, sides.Ground(*(column.copy() for column in ground))) for side, ground in both
+        ]
+        self.in_use = [sides.bytes_at_start(graph, *one) for one in self.sides]
+        self.orders: list[list[int]] = [[], []]
+        self._stack = np.empty(graph.num_ops + 1, np.int32)
+
+    @property
+    def ops_left(self) -> int:
+        return self.graph.num_ops - len(self.orders[0]) - len(self.orders[1])
+
+    @property
+    def is_done(self) -> bool:
+        return self.ops_left == 0
+
+    def order(self) -> np.ndarray:
+        """int64[O]: forwards commits, then those from the end."""
+        return np.array(self.orders[0] + self.orders[1][::-1], np.int64)
+
+    def meet(self, limit: int, effort: int, stops: Callable[[], bool]) -> int | None:
+        """Commits until the sides meet, or neither gets any further.
+
+        Returns the least limit that isn't refuted, if this one is; else None.
+        """
+        failures, turn = 0, 0
+        while not self.is_done and failures < 2 and not stops():
+            side, ground = self.sides[turn]
+            status, path, _, states, more = kernel.lower_ground(
+                side, ground, self.in_use[turn], limit, self.ops_left, effort
+            )
+            self.states += states
+            if status == kernel.EXHAUSTED:
+                return int(more)
+            if status == kernel.FOUND:
+                self._commit(turn, path)
+                failures = 0
+            else:
+                failures, turn = failures + 1, 1 - turn
+        return None
+
+    def _commit(self, turn: int, path: np.ndarray) -> None:
+        side, ground = self.sides[turn]
+        if 1 < len(path) < self.ops_left:
+            path = path[least_between(side, ground, path)]
+        other_side, other = self.sides[1 - turn]
+        for op in path.tolist():
+            self.in_use[turn] += int(kernel.run(side, ground, op, self._stack))
+            other.barred[op] = 1
+        self.orders[turn] += path.tolist()
+        _wake(side, ground, other_side, other, path)
+
+
+def least_between(side: sides.Side, ground: sides.Ground, path: np.ndarray) -> np.ndarray:
+    """bool[P]: the ops of a path with which the least is in memory; of several sets the largest."""
+    place = np.full(len(side.own), -1)
+    place[path] = np.arange(len(path))
+    opening, opened = _rows_of(path, side.opens_offsets, side.opens)
+    closing, closed = _rows_of(path, side.closes_offsets, side.closes)
+    waiting, before = _rows_of(path, side.before_offsets, side.before)
+    waiting, before = waiting[place[before] >= 0], place[before][place[before] >= 0]
+    tensors, which = np.unique(np.concatenate([opened, closed]), return_inverse=True)
+    opened, closed = which[: len(opened)], which[len(opened) :]
+    num_ops, num_tensors = len(path), len(tensors)
+    start, end = num_ops + 2 * num_tensors, num_ops + 2 * num_tensors + 1
+    is_open, shut = num_ops + np.arange(num_tensors), num_ops + num_tensors + np.arange(num_tensors)
+    there = is_open[ground.opened[tensors] > 0]
+    stays = shut[ground.left[tensors] > np.bincount(closed, minlength=num_tensors)]
+    unlimited = int(side.size[tensors].sum()) + 1
+    # all arcs turned round, so that what sources reach is what the largest least set leaves out
+    arcs = [
+        (opening, is_open[opened], unlimited),
+        (np.full(len(there), start), there, unlimited),
+        (is_open, shut, side.size[tensors]),
+        (shut[closed], closing, unlimited),
+        (stays, np.full(len(stays), end), unlimited),
+        (waiting, before, unlimited),
+    ]
+    tail = np.concatenate([one for one, _, _ in arcs])
+    head = np.concatenate([one for _, one, _ in arcs])
+    capacity = np.concatenate([np.broadcast_to(one, len(ends)) for ends, _, one in arcs])
+    return min_cut.left_out(head, tail, capacity, end + 1, end, start)[:num_ops]
+
+
+def _rows_of(rows: np.ndarray, offsets: np.ndarray, values: np.ndarray):
+    """(index into rows, value) of all values of some rows."""
+    lengths = offsets[rows + 1] - offsets[rows]
+    index = np.repeat(np.arange(len(rows)), lengths)
+    within = np.arange(len(index)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return index, values[offsets[rows][index] + within]
+
+
+def _wake(side: sides.Side, ground: sides.Ground, other_side: sides.Side, other, path) -> None:
+    """Ops of the other side that no op of its own waits for any more are not lazy there."""
+    _, neighbours = _rows_of(path, side.after_offsets, side.after)
+    for op in np.unique(neighbours):
+        row = other_side.after[other_side.after_offsets[op] : other_side.after_offsets[op + 1]]
+        if other.lazy[op] and ground.inside[row].all():
+            other.lazy[op] = 0

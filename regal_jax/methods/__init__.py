@@ -3,6 +3,7 @@
 from regal_jax.methods import (
     classical,
     evolution,
+    exact,
     one_shot,
     ordering,
     portfolio,
@@ -16,6 +17,7 @@ from regal_jax.methods import (
 __all__ = [
     "classical",
     "evolution",
+    "exact",
     "one_shot",
     "ordering",
     "portfolio",

@@ -119,7 +119,7 @@ def narrowly(problem: PlacementProblem, budget: Budget, found: Result) -> Result
     spent = min((beam.states + best.states) // max(graph.num_ops, 1) + 1, left)
     better = found
     if best.peak < found.cost:
-        better = _of_orders(problem, Budget(1), [np.asarray(best.order)])
+        better = of_order(problem, np.asarray(best.order))
     point = (found.evaluations + spent, better.cost)
     budget.on_progress(*point)
     return Result(better.schedule, point[0], (*found.history, point))
@@ -282,6 +282,11 @@ def _drawn(params, config: OrderingConfig, graph, budget: Budget) -> list[np.nda
     else:
         positions = _samples(params, key, inputs, config, budget.evaluations)
     return [sampling.order_of(row[: graph.num_ops]) for row in np.asarray(positions)]
+
+
+def of_order(problem: PlacementProblem, order: np.ndarray) -> Result:
+    """An order on one device, which is not charged."""
+    return _of_orders(problem, Budget(1), [order])
 
 
 def _of_result(problem, budget: Budget, result: dynamic_programming.BeamResult) -> Result:

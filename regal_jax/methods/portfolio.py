@@ -9,7 +9,7 @@ import numpy as np
 
 from regal_jax import registry
 from regal_jax.environments.placement.problem import PlacementProblem
-from regal_jax.methods import ordering, refinement, simple
+from regal_jax.methods import exact, ordering, refinement, simple
 from regal_jax.options import Budget, Options, Result
 
 
@@ -31,6 +31,11 @@ class Arm(NamedTuple):
 LOCAL_SEARCH = Arm(refinement.polish)
 BLOCK_MOVES = Arm(refinement.climb, most=5000, least_seconds=10.0)
 
+PROOF_PART = 0.15
+"""Of what is left of the budget, for ``exact``, at first and at last."""
+PROOF_WORK = 10_000_000
+"""Without a deadline at most so many maximum flows times ops each time, a second or two."""
+
 TURNS = 10
 """A turn is the rest of the budget over this number, but at least what follows."""
 LEAST = 500
@@ -49,15 +54,25 @@ def some_seconds(num_ops: int, options: Options) -> int:
 def run_portfolio(problem: PlacementProblem, budget: Budget) -> Result:
     """What is best within a budget of evaluations or, with a deadline, of time.
 
-    First the cheap schedules and, for the memory of one device, a narrow beam of orders; then local
-    search and block moves take turns, each from the best schedule so far. Next is whichever gained
-    most in its last turn, by seconds with a deadline, by evaluations without; on ties (nobody
-    gains) the one that has waited longest. Ends at the lower bound. Never worse than any cheap
-    schedule.
+    First the cheap schedules and, for the memory of one device, a share for ``exact`` and a narrow
+    beam of orders; then local search and block moves take turns, each from the best schedule so
+    far. Next is whichever gained most in its last turn, by seconds with a deadline, by evaluations
+    without; on ties (nobody gains) the one that has waited longest. At last ``exact`` again, from
+    the best order. Ends at the lower bound. Never worse than any cheap schedule.
     """
     start = simple.cheapest(problem, budget)
-    found = ordering.narrowly(problem, budget, start)
-    bound, turn = problem.lower_bound, 0
+    found = _proven(problem, budget, start, PROOF_PART)
+    if found.cost <= max(problem.lower_bound, found.lower_bound):
+        return found
+    beam = ordering.narrowly(problem, budget, found)
+    found = beam._replace(lower_bound=found.lower_bound)
+    searched = _take_turns(problem, _before_proof(problem, budget, found), found)
+    return _proven(problem, budget, _exactly_better(problem, start, searched), 1.0)
+
+
+def _take_turns(problem: PlacementProblem, budget: Budget, found: Result) -> Result:
+    """Local search and block moves, whichever gains most."""
+    bound, turn = max(problem.lower_bound, found.lower_bound), 0
     arms = [arm for arm in (LOCAL_SEARCH, BLOCK_MOVES) if _may_begin(arm, budget)]
     rates = dict.fromkeys(arms, (math.inf, 0))
     spent = dict.fromkeys(rates, 0)
@@ -73,7 +88,20 @@ def run_portfolio(problem: PlacementProblem, budget: Budget) -> Result:
         if not evaluations or spent[arm] >= arm.most:
             del rates[arm]
         rates = {arm: rate for arm, rate in rates.items() if _may_begin(arm, budget)}
-    return _exactly_better(problem, start, found)
+    return found
+
+
+def _proven(problem: PlacementProblem, budget: Budget, found: Result, share: float) -> Result:
+    """After a share of the budget for ``exact``, where it is for the problem."""
+    if not exact.is_for(problem):
+        return found
+    most = math.inf if _is_timed(budget) else PROOF_WORK / max(problem.graph.num_ops, 1)
+    return exact.prove(problem, exact.part(budget, found, share, most), found)
+
+
+def _before_proof(problem: PlacementProblem, budget: Budget, found: Result) -> Budget:
+    """What is left for the searches, if a proof is to follow."""
+    return exact.part(budget, found, 1 - PROOF_PART) if exact.is_for(problem) else budget
 
 
 def _exactly_better(problem: PlacementProblem, start: Result, found: Result) -> Result:

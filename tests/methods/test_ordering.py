@@ -127,7 +127,10 @@ def test_auto_counts_its_beam_and_is_no_worse(evaluations):
     assert found.cost <= optimize("depth_first", graph).cost
 
 
-@pytest.mark.parametrize("method", ["topoformer", "dp", "approximate_dp", "depth_first_dp"])
+ORDERING = ["topoformer", "dp", "approximate_dp", "depth_first_dp", "exact"]
+
+
+@pytest.mark.parametrize("method", ORDERING)
 @pytest.mark.parametrize("options", [{"num_devices": 2}, {"objective": "makespan"}])
 def test_methods_for_orders_refuse_other_problems(method, options):
     with pytest.raises(OptionError, match=f"^{method} orders the ops of one device"):

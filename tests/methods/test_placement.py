@@ -29,12 +29,12 @@ METHODS = {
 }
 RULES = ["depth_first", "breadth_first", "random_order", "lpmf", "xla_list", "xla_dfs"]
 LIST_HEURISTICS = ["critical_path", "heft", "cpop", "etf", "hbmct"]
-ORDERING = ["topoformer", "dp", "approximate_dp", "depth_first_dp", "random_orders"]
+ORDERING = ["topoformer", "dp", "approximate_dp", "depth_first_dp", "random_orders", "exact"]
 """Methods for the memory of one device; see ``test_methods_ordering`` for more."""
 SAMPLING = ["list_sampling", "price_sweep", "one_shot", "gflownet", "ppo"]
 """Methods for the makespan that return the best of many samples; ``test_robust`` has more."""
 FIXED = dict.fromkeys(RULES, 2) | dict.fromkeys(
-    [*LIST_HEURISTICS, *ORDERING, "partition_dfs", "metis_dfs", "mtkahypar_dfs"], 1
+    [*LIST_HEURISTICS, *ORDERING[:-1], "partition_dfs", "metis_dfs", "mtkahypar_dfs"], 1
 )
 """Evaluations of methods that don't search."""
 FLOW = FlowConfig(network="encode_once", layers=1, size=8, heads=1, head_size=4, head_width=4)
@@ -127,7 +127,7 @@ def check_spent(schedule, reports):
         assert schedule.evaluations <= 16
     elif schedule.method in FIXED:
         assert schedule.evaluations == FIXED[schedule.method]
-    elif schedule.method in ("auto", "portfolio"):  # they end at the lower bound
+    elif schedule.method in ("auto", "portfolio", "exact"):  # they end at the lower bound
         assert schedule.evaluations <= EVALUATIONS
         at_bound = schedule.cost <= schedule.lower_bound
         assert at_bound or schedule.evaluations > EVALUATIONS - 100
@@ -141,7 +141,7 @@ def check_spent(schedule, reports):
 def test_a_policy_for_other_devices_does_not_fit(policy):
     with pytest.raises(OptionError, match="is for 3 devices, not 2"):
         optimize(method="regal", policy=policy[3])
-    readers = r"one_shot, .*regal, gas, .*gflownet, ppo do"
+    readers = r"topoformer, one_shot, .*regal, gas, .*gflownet, ppo do"
     with pytest.raises(OptionError, match=f"auto reads no policy; {readers}"):
         optimize(method="auto", policy=policy[2])
 

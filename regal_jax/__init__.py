@@ -8,6 +8,7 @@ from regal_jax.compiler.onnx.reorder import reorder_onnx, save_onnx
 from regal_jax.compiler.torch.reorder import reorder_fx
 from regal_jax.compiler.xla.jit import jit, reschedule
 from regal_jax.compiler.xla.peak_allocation import measured_workspaces, peak_allocation
+from regal_jax.environments.certificates import Bound, check_bound, lower_bound
 from regal_jax.environments.execution.measured import measured, profiled_graph
 from regal_jax.environments.execution.targets import TargetModel, read_target, simulated
 from regal_jax.environments.placement.problem import PlacementProblem
@@ -30,6 +31,7 @@ from regal_jax.options import Budget, Options, Result
 __version__ = "0.1.0"
 
 __all__ = [
+    "Bound",
     "Budget",
     "ComputationGraph",
     "MachineProblem",
@@ -40,6 +42,7 @@ __all__ = [
     "Result",
     "Schedule",
     "TargetModel",
+    "check_bound",
     "datasets",
     "evaluate",
     "explain",
@@ -53,6 +56,7 @@ __all__ = [
     "load_graph",
     "load_graphs",
     "load_schedule",
+    "lower_bound",
     "measured",
     "measured_workspaces",
     "microbatches",

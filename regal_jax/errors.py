@@ -35,6 +35,10 @@ class ScheduleError(RegalError):
     """A schedule that is not a valid execution of its graph, or a malformed schedule file."""
 
 
+class BoundError(RegalError):
+    """A lower bound that its witness doesn't show."""
+
+
 class InfeasibleError(RegalError):
     """No schedule within the memory capacity was found; the command line exits with status 3."""
 

@@ -31,7 +31,7 @@ class Arm(NamedTuple):
 LOCAL_SEARCH = Arm(refinement.polish)
 BLOCK_MOVES = Arm(refinement.climb, most=5000, least_seconds=10.0)
 
-PROOF_PART = 0.15
+PROOF_PART = 0.3
 """Of what is left of the budget, for ``exact``, at first and at last."""
 PROOF_WORK = 10_000_000
 """Without a deadline at most so many maximum flows times ops each time, a second or two."""
@@ -60,14 +60,16 @@ def run_portfolio(problem: PlacementProblem, budget: Budget) -> Result:
     without; on ties (nobody gains) the one that has waited longest. At last ``exact`` again, from
     the best order. Ends at the lower bound. Never worse than any cheap schedule.
     """
-    start = simple.cheapest(problem, budget)
-    found = _proven(problem, budget, start, PROOF_PART)
+    start, prover = simple.cheapest(problem, budget), exact.Prover(problem)
+    found = _proven(prover, budget, start, PROOF_PART)
     if found.cost <= max(problem.lower_bound, found.lower_bound):
         return found
     beam = ordering.narrowly(problem, budget, found)
     found = beam._replace(lower_bound=found.lower_bound)
     searched = _take_turns(problem, _before_proof(problem, budget, found), found)
-    return _proven(problem, budget, _exactly_better(problem, start, searched), 1.0)
+    bound = max(found.lower_bound, searched.lower_bound)
+    found = _exactly_better(problem, start, searched)._replace(lower_bound=bound)
+    return _proven(prover, budget, found, 1.0) if exact.is_for(problem) else found
 
 
 def _take_turns(problem: PlacementProblem, budget: Budget, found: Result) -> Result:
@@ -91,12 +93,12 @@ def _take_turns(problem: PlacementProblem, budget: Budget, found: Result) -> Res
     return found
 
 
-def _proven(problem: PlacementProblem, budget: Budget, found: Result, share: float) -> Result:
-    """After a share of the budget for ``exact``, where it is for the problem."""
-    if not exact.is_for(problem):
+def _proven(prover: exact.Prover, budget: Budget, found: Result, share: float) -> Result:
+    """After a share of the budget for proofs, where there are any."""
+    if prover.problem.objective != "peak_memory":
         return found
-    most = math.inf if _is_timed(budget) else PROOF_WORK / max(problem.graph.num_ops, 1)
-    return exact.prove(problem, exact.part(budget, found, share, most), found)
+    most = math.inf if _is_timed(budget) else PROOF_WORK / max(prover.problem.graph.num_ops, 1)
+    return prover.prove(exact.part(budget, found, share, most), found)
 
 
 def _before_proof(problem: PlacementProblem, budget: Budget, found: Result) -> Budget:

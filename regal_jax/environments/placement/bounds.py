@@ -1,11 +1,9 @@
 """Lower bounds that no schedule can beat; reported with every result as a gap."""
 
-import math
-
 import numpy as np
 
 from regal_jax.environments.placement import min_cut
-from regal_jax.environments.platform import Platform
+from regal_jax.environments.rcpsp import bounds as machine_bounds
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 MOST_FLOWS, MOST_WORK = 400, 4_000_000
@@ -13,48 +11,96 @@ MOST_FLOWS, MOST_WORK = 400, 4_000_000
 and seconds in others."""
 
 
-def peak_memory_bound(graph: ComputationGraph, num_devices: int) -> int:
+def peak_memory_bound(
+    graph: ComputationGraph, num_devices: int, together: int | None = None
+) -> int:
     """Bytes that the fullest of D devices needs under any placement and order.
 
-    The larger of ``working_set_bound`` and what is there at some op in any order (``min_cut``),
-    spread evenly over the devices.
+    The largest of ``working_set_bound``, ``at_end_bound``, ``parameters_bound`` and of
+    ``together_bound``, which is computed unless given, spread evenly over the devices.
     """
+    together = together_bound(graph) if together is None else together
+    placed = [bound(graph, num_devices) for bound in PLACEMENT_BOUNDS.values()]
+    return max(*placed, -(-together // num_devices))
+
+
+def together_bound(graph: ComputationGraph) -> int:
+    """Bytes that are there at some op in any order, on all devices together (``min_cut``)."""
     flows = max(1, min(MOST_FLOWS, MOST_WORK // (1 + graph.num_ops + graph.num_tensors)))
-    together = min_cut.min_cut_bound(graph, most_flows=flows).num_bytes
-    return max(working_set_bound(graph, num_devices), -(-together // num_devices))
+    return min_cut.min_cut_bound(graph, most_flows=flows).num_bytes
 
 
 def working_set_bound(graph: ComputationGraph, num_devices: int) -> int:
-    """The larger of any op's working set (inputs, outputs, workspace: all on one device), and all
-    persistent bytes at the end, spread evenly over the devices."""
-    kept = graph.persistent & ((graph.consumers.lengths() > 0) | (graph.producer >= 0))
+    """The largest working set of an op: inputs, outputs and workspace, all on one device."""
     working = graph.workspace + graph.inputs.sums(graph.size) + graph.outputs.sums(graph.size)
-    at_end = int(graph.size[kept].sum())
-    return max(int(working.max(initial=0)), -(-at_end // num_devices))
+    return int(working.max(initial=0))
+
+
+def at_end_bound(graph: ComputationGraph, num_devices: int) -> int:
+    """All persistent bytes at the end, spread evenly over the devices."""
+    kept = graph.persistent & ((graph.consumers.lengths() > 0) | (graph.producer >= 0))
+    return -(-int(graph.size[kept].sum()) // num_devices)
+
+
+def parameters_bound(graph: ComputationGraph, num_devices: int) -> int:
+    """What the fullest device needs wherever the parameters are (persistent, without producer).
+
+    They are always there, each at least on the device of one of its readers. A device that runs an
+    op has the rest of the op's working set, h(op), on top of its parameters. Some device runs the
+    op with the largest; another, if all its ops have h <= level, holds but parameters with a reader
+    that is no larger than that. So within a limit it holds at most min(limit - level, the bytes of
+    those parameters), and D - 1 such devices leave the rest to the first. (Fractions of parameters
+    count, so it is a relaxation.)
+    """
+    parameter = graph.persistent & (graph.producer < 0) & (graph.consumers.lengths() > 0)
+    rest = graph.inputs.sums(np.where(parameter, 0, graph.size))
+    rest += graph.outputs.sums(graph.size) + graph.workspace
+    largest, total = int(rest.max(initial=0)), int(graph.size[parameter].sum())
+    level, held = _levels(graph, np.flatnonzero(parameter), rest)
+    low, high = largest, largest + total
+    while low < high:
+        limit = (low + high) // 2
+        elsewhere = 0
+        for _ in range(num_devices - 1):
+            room = elsewhere + np.maximum(limit - level, 0)
+            elsewhere = int(np.minimum(held, room).max(initial=0))
+        if total - elsewhere <= limit - largest:
+            high = limit
+        else:
+            low = limit + 1
+    return low
+
+
+def _levels(graph: ComputationGraph, parameters: np.ndarray, rest: np.ndarray):
+    """(int64[L] levels, rising; int64[L] bytes of the parameters with a reader up to there)."""
+    least = np.full(graph.num_tensors, np.iinfo(np.int64).max)
+    np.minimum.at(least, graph.consumers.row_of_value(), rest[graph.consumers.values])
+    level, which = np.unique(least[parameters], return_inverse=True)
+    held = np.zeros(len(level), np.int64)
+    np.add.at(held, which, graph.size[parameters])
+    return level, np.cumsum(held)
+
+
+PLACEMENT_BOUNDS = {
+    "working set": working_set_bound,
+    "bytes at the end": at_end_bound,
+    "parameters": parameters_bound,
+}
+"""Those that need no witness: (graph, D) -> bytes, in linear time."""
 
 
 def makespan_bound(graph: ComputationGraph, num_devices: int) -> float:
-    """us that D devices need at least: total work / D, and the longest path of durations.
-
-    Total work is lowered by what rounding to float64 may take from a schedule's makespan.
-    """
-    finish = np.zeros(graph.num_ops)
-    for op in graph.topological_order.tolist():
-        producers = graph.producer[graph.inputs.row(op)]
-        start = finish[producers[producers >= 0]].max(initial=0.0)
-        finish[op] = start + graph.duration[op]
-    return float(max(_least_work(graph.duration) / num_devices, finish.max(initial=0.0)))
+    """us that D devices need at least: that of D units of one machine type."""
+    return machine_bounds.makespan_bound(as_machines(graph, num_devices))
 
 
-def _least_work(duration: np.ndarray) -> float:
-    """The sum of durations, not more than any order of additions gives."""
-    work = math.fsum(duration)
-    exact = work < 2.0**32 and np.all(np.ldexp(duration, 20) % 1 == 0)
-    return work if exact else work * (1 - (len(duration) + 2) * float(np.finfo(np.float64).eps))
+def as_machines(graph: ComputationGraph, num_devices: int) -> ComputationGraph:
+    """The graph on D units of one machine type, which are identical devices but for transfers."""
+    one = np.ones(graph.num_ops, np.int64)
+    return graph.replace(capacity=np.array([num_devices]), machine_type=0 * one, demand=one)
 
 
-def lower_bound(graph: ComputationGraph, objective: str, platform: Platform) -> float:
+def lower_bound(graph: ComputationGraph, objective: str, num_devices: int) -> float:
     """The bound for an objective: bytes of the fullest device, or us."""
-    if objective == "makespan":
-        return makespan_bound(graph, platform.num_devices)
-    return peak_memory_bound(graph, platform.num_devices)
+    of_objective = makespan_bound if objective == "makespan" else peak_memory_bound
+    return of_objective(graph, num_devices)

@@ -21,7 +21,7 @@ import heapq
 
 import numpy as np
 
-from regal_jax.errors import OptionError
+from regal_jax.errors import BoundError, OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
 from regal_jax.native import max_flow
@@ -93,26 +93,26 @@ def min_cut_bound(
 
 
 def check_cut(graph: ComputationGraph, bound: CutBound) -> None:
-    """Verifies a bound by its flow alone. Raises OptionError, saying what is wrong with it."""
+    """Verifies a bound by its flow alone. Raises BoundError, saying what is wrong with it."""
     if bound.op == -1 and bound.num_bytes <= always_bytes(graph):
         return
     if not 0 <= bound.op < graph.num_ops:
-        raise OptionError(f"bound: the graph has no op {bound.op}")
+        raise BoundError(f"the graph has no op {bound.op}")
     network = Network(graph)
     arcs, flow = network.arcs, np.asarray(bound.flow)
     if flow.shape != arcs.capacity.shape or flow.dtype.kind != "i":
-        raise OptionError(f"bound: its flow must be {len(arcs.capacity)} integers")
+        raise BoundError(f"its flow must be {len(arcs.capacity)} integers")
     if np.any(flow < 0) or np.any(flow > arcs.capacity):
-        raise OptionError("bound: its flow is more than an arc carries, or less than nothing")
+        raise BoundError("its flow is more than an arc carries, or less than nothing")
     net = np.zeros(arcs.num_nodes, object)  # Python's integers: no sum is too large
     np.add.at(net, arcs.tail, flow.astype(object))
     np.add.at(net, arcs.head, -flow.astype(object))
     side = network.sides(bound.op)
     if any(net[node] != 0 for node in np.flatnonzero(side == max_flow.INSIDE)):
-        raise OptionError("bound: its flow gets lost, or comes from nowhere, on the way")
+        raise BoundError("its flow gets lost, or comes from nowhere, on the way")
     shown = sum(net[side == max_flow.SOURCE]) + int(network.own[bound.op])
     if bound.num_bytes > shown:
-        raise OptionError(f"bound: {bound.num_bytes} bytes claimed, its flow shows {shown}")
+        raise BoundError(f"{bound.num_bytes} bytes claimed, its flow shows {shown}")
 
 
 def arcs_of(graph: ComputationGraph, more: np.ndarray | None = None) -> _Arcs:

@@ -92,7 +92,14 @@ class PlacementProblem:
     @functools.cached_property
     def lower_bound(self) -> float:
         """A bound no schedule can beat: bytes, or us."""
-        return bounds.lower_bound(self.graph, self.objective, self.platform)
+        if self.objective == "makespan":
+            return bounds.makespan_bound(self.graph, self.num_devices)
+        return bounds.peak_memory_bound(self.graph, self.num_devices, self.together_bound)
+
+    @functools.cached_property
+    def together_bound(self) -> int:
+        """Bytes that all devices together need at some op, whatever the order."""
+        return bounds.together_bound(self.graph)
 
     @property
     def spec(self) -> placement_cost.CostModel:

@@ -11,8 +11,8 @@ of S; f(S or T) + f(S and T) <= f(S) + f(T), as for every cut. From these follow
 - *Lazy ops* (``sides.lazy_ops``) run when another op needs them, ops that raise nothing at once.
 - *Deductions* (``deductions``) order ops that every order within the limit orders so.
 
-``decide`` commits from both ends for one limit. It finds an order, or exhausts what can be reached
-from one end and so proves that there is none, or gives up. ``close_gap`` decides for limits between
+``_Climb`` commits from both ends for one limit. It finds an order, or exhausts what can be reached
+from one end and so proves that there is none, or gives up. ``GapSearch`` decides for limits between
 the bound and the best order, with more and more effort, until they meet.
 """
 
@@ -32,6 +32,10 @@ EFFORTS = (1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000)
 FLOWS = 2_000
 """Maximum flows that deductions for one limit may send in the first round; twice as many in each
 that follows."""
+LEAST_GAIN = 0.05
+"""Of the gap, for which a round is repeated with the same effort."""
+MOST_FAILURES = 3
+"""Limits that couldn't be decided, after which the bound is left for other work."""
 STEPS = 1000
 """The bound rises by deductions while a step is at least the gap over this."""
 
@@ -77,72 +81,91 @@ def close_gap(
       out_of_time: asked as often; True ends the search.
       on_progress: called with each better order or bound.
     """
-    run = _Run(graph, np.asarray(order), lower_bound, most_states, out_of_time, on_progress)
-    for turn, effort in enumerate(EFFORTS):
-        if run.goes_on:
-            run.narrow(effort, FLOWS * 2**turn)
-    return run.proof
+    search = GapSearch(graph, order, lower_bound)
+    search.run(most_states, out_of_time, on_progress)
+    return search.proof
 
 
-class _Run:
-    """A search in progress: what is known, and what is left of its budget."""
+class GapSearch:
+    """A search that goes on where it was left.
 
-    def __init__(self, graph, order, lower_bound: int, most_states: int, out_of_time, on_progress):
-        self.graph, self.most_states = graph, most_states
-        self.out_of_time, self.on_progress = out_of_time, on_progress
+    Attributes:
+      proof: what is known by now.
+    """
+
+    def __init__(self, graph: ComputationGraph, order: np.ndarray, lower_bound: int):
+        self.graph = graph
         self.descendants = None
         if graph.num_ops <= MOST_OPS:
             self.descendants = precedence.unpack(precedence.closure(graph))
         self.plain = sides.both_sides(graph, precedence.op_pairs(graph), self.descendants)
         self.undecided: dict[int, int] = {}  # limit: sets, without finding out
         self.undeduced: dict[int, int] = {}  # limit: flows, without refuting it
-        self.deductions: Deductions | None = None  # for a limit at the bound
-        self.at_start = sides.least_bytes(graph)
-        peak = max(int(min_cut.step_bytes(graph, order).max(initial=0)), self.at_start)
-        self.proof = Proof(order, peak, max(lower_bound, self.at_start), 0)
+        self.deductions: Deductions | None = None  # the last
+        self.deduced_limit = -1
+        self.at_start, self.turn = sides.least_bytes(graph), 0
+        order = np.asarray(order)
+        self.proof = Proof(order, self._peak(order), max(lower_bound, self.at_start), 0)
+
+    def offer(self, order: np.ndarray) -> None:
+        """Another order to improve on; the better one is kept."""
+        if (peak := self._peak(order)) < self.proof.peak:
+            self.proof = dataclasses.replace(self.proof, order=np.asarray(order), peak=peak)
+
+    def run(
+        self,
+        most_states: int,
+        out_of_time: Callable[[], bool] = lambda: False,
+        on_progress: Callable[[Proof], None] = lambda proof: None,
+    ) -> None:
+        """Spends a budget, for which the states of earlier ones count (see ``close_gap``)."""
+        self.most_states, self.out_of_time = most_states, out_of_time
+        self.on_progress = on_progress
+        while self.goes_on and self.turn < len(EFFORTS):
+            self.narrow(EFFORTS[self.turn], FLOWS * 2**self.turn)
+            self.turn += self.goes_on
 
     @property
     def goes_on(self) -> bool:
-        return not (self.proof.is_optimal or self.stops())
+        return not (self.proof.is_optimal or self._counted(self.proof.states))
 
-    def stops(self) -> bool:
-        return self.proof.states >= self.most_states or self.out_of_time()
+    def _peak(self, order: np.ndarray) -> int:
+        return max(int(min_cut.step_bytes(self.graph, order).max(initial=0)), self.at_start)
 
     def narrow(self, effort: int, most_flows: int) -> None:
-        """Decides for limits from the bound to below the best peak until none is decided."""
-        moved = True
-        while moved and self.goes_on:
-            moved = self._rise(effort)
-            if self.goes_on:
-                moved |= self._deduce_bound(most_flows)
+        """Decides for limits from the bound to below the best peak until that gains little."""
+        gap = None
+        while self.goes_on and (gap is None or self._gap <= gap * (1 - LEAST_GAIN)):
+            gap = self._gap
+            self._rise(lambda limit: self._climb(limit, effort))
+            if self.goes_on and self.descendants is not None:
+                self._deduce_bound(most_flows)
             if self.goes_on and self.deductions is not None and self.deductions.pairs:
-                moved |= self._climb(self.proof.lower_bound, effort, self.deductions)
+                self._rise(lambda limit: self._deduce_and_climb(limit, effort, most_flows))
             low, high = self.proof.lower_bound, self.proof.peak
             for limit in (high - 1, (low + high) // 2):
                 if self.goes_on and self.proof.lower_bound < limit < self.proof.peak:
-                    moved |= self._climb(limit, effort)
+                    self._climb(limit, effort)
 
-    def _rise(self, effort: int) -> bool:
-        """Decides for limits from the bound on, in growing steps while it can."""
-        moved, step = False, 0
-        while self.goes_on:
+    @property
+    def _gap(self) -> int:
+        return self.proof.peak - self.proof.lower_bound
+
+    def _rise(self, decides: Callable[[int], bool]) -> None:
+        """Decides for limits from the bound on, in steps that grow while it can."""
+        step, failures = 0, 0
+        while self.goes_on and failures < MOST_FAILURES:
             begin = self.proof.lower_bound
-            if self._climb(min(begin + step, self.proof.peak - 1), effort):
-                moved, step = True, max(2 * step, self.proof.lower_bound - begin)
-            elif step:
-                step //= 4
+            if decides(min(begin + step, self.proof.peak - 1)):
+                step = max(2 * step, self.proof.lower_bound - begin)
             else:
-                break
-        return moved
+                step, failures = step // 4, failures + (1 if step else MOST_FAILURES)
 
-    def _deduce_bound(self, most_flows: int) -> bool:
-        """Refutes limits by deductions alone; keeps those of the bound itself."""
-        if self.descendants is None:
-            return False
+    def _deduce_bound(self, most_flows: int) -> None:
+        """Refutes limits by deductions alone."""
         begin, high = self.proof.lower_bound, self.proof.peak - 1
-        refuted = self._refutes(high, most_flows)
-        if refuted or not self._refutes(begin, most_flows):
-            return refuted
+        if self._refutes(high, most_flows) or not self._refutes(begin, most_flows):
+            return
         low = begin
         while self.goes_on and high - low > max(1, (high - begin) // STEPS):
             middle = (low + high) // 2
@@ -150,22 +173,34 @@ class _Run:
                 low = middle
             else:
                 high = middle
-        return True
 
     def _refutes(self, limit: int, most_flows: int) -> bool:
-        """Whether deductions alone refute a limit; keeps them if it is at the bound."""
+        """Whether deductions alone refute a limit."""
         if limit != self.proof.lower_bound and self.undeduced.get(limit, 0) >= most_flows:
             return False
+        deductions = self._deduced(limit, most_flows)
+        if not deductions.refuted:
+            self.undeduced[limit] = most_flows
+        return deductions.refuted
+
+    def _deduced(self, limit: int, most_flows: int) -> Deductions:
+        """Keeps what follows from a limit, and raises the bound if it is refuted."""
         assert self.descendants is not None
         deductions = Deductions(self.graph, self.descendants)
         deductions.deduce(limit, self.proof.order, most_flows, self.out_of_time)
         self._learn(states=self.proof.states + deductions.flows * self.graph.num_ops)
         if deductions.refuted:
             self._learn(lower_bound=limit + 1)
-        else:
-            self.undeduced[limit] = most_flows
-        self.deductions = deductions if limit == self.proof.lower_bound else None
-        return deductions.refuted
+        self.deduced_limit, self.deductions = limit, deductions
+        return deductions
+
+    def _deduce_and_climb(self, limit: int, effort: int, most_flows: int) -> bool:
+        """Decides for a limit by deductions and, with them, commits; whether it could."""
+        if limit != self.deduced_limit:
+            self._deduced(limit, most_flows)
+        deductions = self.deductions
+        assert deductions is not None
+        return deductions.refuted or self._climb(limit, effort, deductions)
 
     def _climb(self, limit: int, effort: int, deductions: Deductions | None = None) -> bool:
         """Decides for a limit by commits; whether it could. Not again what was tried before."""
@@ -181,8 +216,7 @@ class _Run:
         self._learn(states=before + climb.states)
         if climb.is_done:
             found = climb.order()
-            needs = int(min_cut.step_bytes(self.graph, found).max(initial=0))
-            self._learn(order=found, peak=max(needs, self.at_start))
+            self._learn(order=found, peak=self._peak(found))
         elif more is not None:
             least = max(more, limit + 1) if deductions is None else limit + 1
             self._learn(lower_bound=min(least, self.proof.peak))

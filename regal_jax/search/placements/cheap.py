@@ -1,5 +1,7 @@
 """Simple orders times simple placements: schedules to begin from, or to learn from."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from regal_jax.environments.schedule import Objective, Schedule
@@ -12,9 +14,14 @@ _POWERS = (0.5, 0.75, 1.0, 1.4, 2.0)
 
 
 def cheap_schedules(
-    graph: ComputationGraph, num_devices: int, objective: Objective, *, seed: int = 0
+    graph: ComputationGraph,
+    num_devices: int,
+    objective: Objective,
+    *,
+    seed: int = 0,
+    orders: Sequence[np.ndarray] | None = None,
 ) -> list[Schedule]:
-    """Simple orders times simple placements, without repeats.
+    """Orders, by default the simple ones, times simple placements, without repeats.
 
     Placements: one device, greedily balanced, whole components, replicas apart, few bytes between
     devices (without and with copies of what several devices read), and pipelines: cuts of the
@@ -24,8 +31,7 @@ def cheap_schedules(
     folded = rules.nearest_end_first(graph)
     shared = _placements_of_any_order(graph, weight, num_devices)
     schedules: dict[tuple[bytes, bytes], Schedule] = {}
-    for rule in rules.ORDERS.values():
-        order = rule(graph, seed)
+    for order in orders or [rule(graph, seed) for rule in rules.ORDERS.values()]:
         own = _placements_of_order(graph, (order, folded), weight, num_devices)
         for placement in shared + own:
             for eager in (False, True):

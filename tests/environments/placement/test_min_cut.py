@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from regal_jax.environments.placement import bounds, min_cut
-from regal_jax.errors import OptionError
+from regal_jax.errors import BoundError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from tests.oracles import schedule_cost as oracle
 from tests.policies.cases import random_graph
@@ -106,18 +106,18 @@ def test_altered_certificates_are_refused(seed):
     graph, rng = random_graph(seed, 40), np.random.default_rng(seed)
     bound = min_cut.min_cut_bound(graph)
     min_cut.check_cut(graph, bound)
-    with pytest.raises(OptionError, match=f"{bound.num_bytes + 1} bytes claimed"):
+    with pytest.raises(BoundError, match=f"{bound.num_bytes + 1} bytes claimed"):
         min_cut.check_cut(graph, dataclasses.replace(bound, num_bytes=bound.num_bytes + 1))
-    with pytest.raises(OptionError, match="no op 40"):
+    with pytest.raises(BoundError, match="no op 40"):
         min_cut.check_cut(graph, dataclasses.replace(bound, op=40))
-    with pytest.raises(OptionError, match="integers"):
+    with pytest.raises(BoundError, match="integers"):
         min_cut.check_cut(graph, dataclasses.replace(bound, flow=bound.flow[:-1]))
     for arc in rng.permutation(np.flatnonzero(bound.flow))[:20]:
         for change in (-1, 1, 2**60):
             flow = bound.flow.copy()
             flow[arc] += change
             claimed = dataclasses.replace(bound, flow=flow, num_bytes=bound.num_bytes + 1)
-            with pytest.raises(OptionError, match=r"^bound: "):
+            with pytest.raises(BoundError):
                 min_cut.check_cut(graph, claimed)
 
 

@@ -1,0 +1,136 @@
+"""Lower bounds with witnesses, which anybody can check without searching."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from regal_jax.environments.base import has_machines
+from regal_jax.environments.placement import bounds, min_cut
+from regal_jax.environments.platform import Platform
+from regal_jax.environments.rcpsp import bounds as machine_bounds
+from regal_jax.environments.schedule import Objective, check_objective
+from regal_jax.errors import BoundError, OptionError
+from regal_jax.graphs import precedence
+from regal_jax.graphs.computation_graph import ComputationGraph
+
+MINIMUM_CUT = "minimum cut"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Bound:
+    """No schedule of a graph costs less.
+
+    Attributes:
+      value: bytes of the fullest device, or us.
+      kind: why. Of peak memory "minimum cut", "working set", "bytes at the end", "parameters" (see
+        ``placement.bounds``); of the makespan "path" and "work" (see ``rcpsp.bounds``).
+      witness: a ``CutBound`` (an op and a flow), the ops of a path or that share the work, or None
+        for what a graph shows without one.
+      objective, num_devices: of the schedules; the number of machine types for graphs with them.
+    """
+
+    value: float
+    kind: str
+    witness: Any
+    objective: Objective
+    num_devices: int
+
+
+def lower_bound(
+    graph: ComputationGraph,
+    *,
+    objective: Objective = "peak_memory",
+    num_devices: int | None = None,
+) -> Bound:
+    """The strongest bound that has a witness, whatever the transfer times and capacities.
+
+    Args:
+      graph: the graph.
+      objective: "peak_memory" or "makespan"; the latter on the graph's machine types, if it has
+        any.
+      num_devices: D, 2 unless given, or the number of machine types.
+
+    Raises:
+      OptionError: for an option out of range.
+    """
+    check_objective(objective)
+    devices = _num_devices(graph, objective, num_devices)
+    if objective == "makespan":
+        shown = machine_bounds.strongest(_on_machines(graph, devices))
+        return Bound(shown.value, shown.kind, shown.ops, objective, devices)
+    cut = min_cut.min_cut_bound(graph)
+    found = [Bound(-(-cut.num_bytes // devices), MINIMUM_CUT, cut, objective, devices)]
+    for kind, bytes_of in bounds.PLACEMENT_BOUNDS.items():
+        found.append(Bound(bytes_of(graph, devices), kind, None, objective, devices))
+    return max(found, key=lambda bound: bound.value)
+
+
+def check_bound(graph: ComputationGraph, bound: Bound) -> None:
+    """Verifies a bound by its witness, in linear time or nearly. Raises BoundError."""
+    try:
+        devices = _num_devices(graph, bound.objective, bound.num_devices)
+        shown = _SHOWN[bound.objective][bound.kind](graph, bound.witness, devices)
+    except KeyError:
+        raise BoundError(f"kind: {bound.kind!r} is no bound of {bound.objective!r}") from None
+    if not bound.value <= shown:
+        raise BoundError(f"value: {bound.value} is claimed, its {bound.kind} shows {shown}")
+
+
+def _num_devices(graph: ComputationGraph, objective: Objective, asked: int | None) -> int:
+    own = len(graph.capacity) if graph.capacity is not None else 0
+    if not has_machines(graph, objective):
+        return Platform(2 if asked is None else asked).num_devices
+    if asked not in (None, own):
+        raise OptionError(f"num_devices is {asked}, but the graph has {own} machine types")
+    return own
+
+
+def _on_machines(graph: ComputationGraph, devices: int) -> ComputationGraph:
+    return bounds.as_machines(graph, devices) if graph.capacity is None else graph
+
+
+def _cut(graph: ComputationGraph, witness: Any, devices: int) -> int:
+    if not isinstance(witness, min_cut.CutBound):
+        raise BoundError("witness: a minimum cut has a CutBound")
+    min_cut.check_cut(graph, witness)
+    return -(-witness.num_bytes // devices)
+
+
+def _path(graph: ComputationGraph, witness: Any, devices: int) -> float:
+    ops = _ops(graph, witness)
+    pairs = set(map(tuple, precedence.op_pairs(graph).tolist()))
+    if not all(pair in pairs for pair in itertools.pairwise(ops)):
+        raise BoundError("witness: ops of the path don't follow each other")
+    return machine_bounds.length_of(graph, ops)
+
+
+def _work(graph: ComputationGraph, witness: Any, devices: int) -> float:
+    ops, on_machines = _ops(graph, witness), _on_machines(graph, devices)
+    if len({int(on_machines.machine_type[op]) for op in ops}) > 1 or len(set(ops)) < len(ops):
+        raise BoundError("witness: ops that share work are of one machine type, each once")
+    return machine_bounds.work_of(on_machines, ops)
+
+
+def _ops(graph: ComputationGraph, witness: Any) -> tuple[int, ...]:
+    ops = np.asarray(witness if witness is not None else [None])
+    fits = ops.ndim == 1 and (not ops.size or ops.dtype.kind == "i")
+    if not fits or np.any(ops < 0) or np.any(ops >= graph.num_ops):
+        raise BoundError(f"witness: must be numbers of ops, 0 to {graph.num_ops - 1}")
+    return tuple(ops.tolist())
+
+
+def _placement(bytes_of: Callable[[ComputationGraph, int], int]):
+    return lambda graph, witness, devices: bytes_of(graph, devices)
+
+
+_SHOWN: Mapping[str, Mapping[str, Callable[[ComputationGraph, Any, int], float]]] = {
+    "peak_memory": {
+        MINIMUM_CUT: _cut,
+        **{kind: _placement(bytes_of) for kind, bytes_of in bounds.PLACEMENT_BOUNDS.items()},
+    },
+    "makespan": {"path": _path, "work": _work},
+}
+"""What a witness shows: (graph, witness, D) -> bytes or us."""

@@ -1,0 +1,28 @@
+"""Proven optima of peak memory: every graph of the model zoo, some seconds each.
+
+  python experiments/proofs.py --flagfile=experiments/flags/small/proofs.flags
+
+Prints how many schedules are proven optimal and the gaps of the others, then the graphs that are
+still open, hardest first. Results are rows of a CSV; an interrupted run resumes.
+"""
+
+from absl.flags import FLAGS
+
+from regal_jax.studies import flags, launch
+from regal_jax.studies.proofs import report, runs
+from regal_jax.studies.proofs.runs import Settings
+
+DEFAULTS = Settings(output_dir="results/proofs")
+flags.define(DEFAULTS, FLAGS)
+
+
+def main(_) -> None:
+    settings = flags.read(DEFAULTS, FLAGS)
+    output = launch.folder(settings, FLAGS)
+    rows = runs.run(runs.graphs(settings), settings, output / "results.csv")
+    print(report.proven(rows))
+    print(report.still_open(rows))
+
+
+if __name__ == "__main__":
+    launch.run(main, FLAGS)

@@ -1,0 +1,77 @@
+"""How many schedules of a corpus are proven optimal, within seconds each, and what is left open."""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from regal_jax.datasets.zoo import load
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.rewrites.microbatches import microbatches
+from regal_jax.reporting import progress
+from regal_jax.reporting.results import Row
+from regal_jax.studies.comparison import searches
+from regal_jax.studies.comparison.searches import PlatformRule, Run
+from regal_jax.studies.flags import option
+from regal_jax.studies.settings import Output
+
+ONE_SEARCH = 10**9
+"""Evaluations, more than any time limit allows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Output):
+    """Which graphs, and how long each is worked at."""
+
+    folder: str | None = option(None, "Folder of graph files; by default the model zoo.")
+    split: str = option("all", "Of the model zoo: train, valid, test or all.")
+    max_graphs: int = option(10_000, "Most graphs, drawn at random.", least=1)
+    max_ops: int = option(100_000, "Larger graphs are left out.", least=1)
+    devices: tuple[int, ...] = option((1,), "Numbers of devices.")
+    parts: tuple[int, ...] = option((1,), "Numbers of microbatches.")
+    methods: tuple[str, ...] = option(("auto",), "Methods of optimize.")
+    widths: tuple[int, ...] = option((), "Also approximate DP with so many sets of ops a step.")
+    seconds: float = option(10.0, "Time limit of a search.")
+
+
+def graphs(settings: Settings) -> list[ComputationGraph]:
+    """The corpus in a random order, so that what is done of it at any time is a random sample."""
+    every = load.model_zoo(split=settings.split, folder=settings.folder)
+    order = np.random.default_rng(0).permutation(len(every))
+    some = (every[index] for index in order)
+    return [graph for graph in some if graph.num_ops <= settings.max_ops][: settings.max_graphs]
+
+
+def run(some: Sequence[ComputationGraph], settings: Settings, path: Path) -> list[Row]:
+    """Every method on every graph, in every setting; resumable."""
+    methods = [Run(name, name, ONE_SEARCH) for name in settings.methods]
+    methods += [
+        Run(f"approximate_dp {width}", "approximate_dp", width) for width in settings.widths
+    ]
+    rows = []
+    for devices in settings.devices:
+        for parts in settings.parts:
+            name = setting(devices, parts)
+            each = [microbatches(graph, parts) for graph in some]
+            with progress.bar(name, len(each) * len(methods)) as update:
+                rows += searches.compare(
+                    {name: each},
+                    methods,
+                    seeds=1,
+                    path=path,
+                    platform=PlatformRule(devices),
+                    time_limit=settings.seconds,
+                    on_progress=functools.partial(_show, update),
+                )
+    return rows
+
+
+def _show(update: Callable[[int, str], None], done: int, total: int) -> None:
+    update(done, "")
+
+
+def setting(devices: int, parts: int) -> str:
+    """How a setting is called in the rows."""
+    return f"{devices} device{'s' * (devices > 1)}" + (f", {parts} microbatches" * (parts > 1))

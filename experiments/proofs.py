@@ -3,13 +3,15 @@
   python experiments/proofs.py --flagfile=experiments/flags/small/proofs.flags
 
 Prints how many schedules are proven optimal and the gaps of the others, then the graphs that are
-still open, hardest first. Results are rows of a CSV; an interrupted run resumes.
+still open, hardest first. Results are rows of a CSV; an interrupted run resumes. With --claims, a
+list of schedule files, it says of each whether it is better than the best one known.
 """
 
 from absl.flags import FLAGS
 
+from regal_jax.reporting import results
 from regal_jax.studies import flags, launch
-from regal_jax.studies.proofs import report, runs
+from regal_jax.studies.proofs import claims, report, runs
 from regal_jax.studies.proofs.runs import Settings
 
 DEFAULTS = Settings(output_dir="results/proofs")
@@ -18,6 +20,10 @@ flags.define(DEFAULTS, FLAGS)
 
 def main(_) -> None:
     settings = flags.read(DEFAULTS, FLAGS)
+    if settings.claims:
+        known = results.read_results(settings.known)
+        print("\n".join(claims.judged(path, known) for path in settings.claims))
+        return
     output = launch.folder(settings, FLAGS)
     rows = runs.run(runs.graphs(settings), settings, output / "results.csv")
     print(report.proven(rows))

@@ -18,6 +18,7 @@ from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import LEAST_GRAPHS
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.flags import option
+from regal_jax.studies.proofs import report as proofs_report
 from regal_jax.studies.regal.tables import PAPER
 
 BEFORE = "*before*"
@@ -127,7 +128,11 @@ def _check_same_searches(rows: Sequence[Row], setting: str, reference: str) -> i
 
 
 TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
-    {"regal_memory": improvements}
+    {
+        "regal_memory": improvements,
+        "proofs": proofs_report.page,
+        "proofs_compared": proofs_report.proven,
+    }
 )
 """How each table is made of its rows."""
 

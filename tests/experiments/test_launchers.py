@@ -120,3 +120,10 @@ def test_python_in_the_readme(block, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     exec(BLOCKS[block], {})
     assert block or (tmp_path / "schedule.json").exists()
+
+
+def test_proofs(tmp_path):
+    flags = EXPERIMENTS / "flags" / "smoke" / "proofs.flags"
+    output = launch("proofs.py", f"--flagfile={flags}", f"--output_dir={tmp_path}")
+    assert "proven optimal, %" in output
+    assert launch("proofs.py", f"--flagfile={flags}", f"--output_dir={tmp_path}") == output

@@ -1,6 +1,6 @@
 """Tables of proofs: how many schedules are optimal, and the graphs that are still open."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +35,8 @@ def proven(rows: Sequence[Row]) -> str:
     for (setting, method), answers in _answers(rows).items():
         of_split: dict[str, list[Answer]] = {"all": answers}
         for answer in answers:
-            of_split.setdefault(splits.get(answer.graph.split("@")[0], "all"), []).append(answer)
+            if split := splits.get(answer.graph.split("@")[0]):
+                of_split.setdefault(split, []).append(answer)
         for split in ("all", "train", "valid", "test"):
             if some := of_split.get(split):
                 first = {"setting": setting, "method": f"`{method}`", "split": split}
@@ -75,6 +76,16 @@ def still_open(rows: Sequence[Row]) -> str:
     return tables.markdown_table(lines) + "\n" if lines else "None.\n"
 
 
+def page(rows: Sequence[Row]) -> str:
+    """Both tables."""
+    return f"{proven(rows)}\nStill open, at most {MOST_OPEN} a setting:\n\n{still_open(rows)}"
+
+
+def best_known(rows: Sequence[Row], setting: str) -> Mapping[str, Answer]:
+    """By graph, of one setting, by all methods."""
+    return {answer.graph: answer for answer in _best(rows).get(setting, ())}
+
+
 def _best(rows: Sequence[Row]) -> Mapping[str, list[Answer]]:
     """By setting: each graph's least cost and largest bound."""
     best: dict[str, dict[str, Answer]] = {}
@@ -100,6 +111,3 @@ def _answers(rows: Sequence[Row]) -> Mapping[tuple[str, str], list[Answer]]:
         ]
         for key, of_graph in values.items()
     }
-
-
-TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = {"proven": proven, "open": still_open}

@@ -34,6 +34,8 @@ class Settings(Output):
     methods: tuple[str, ...] = option(("auto",), "Methods of optimize.")
     widths: tuple[int, ...] = option((), "Also approximate DP with so many sets of ops a step.")
     seconds: float = option(10.0, "Time limit of a search.")
+    claims: tuple[str, ...] = option((), "Schedule files to judge instead of searching.")
+    known: str = option("docs/results/proofs.csv", "Rows that claims are held against.")
 
 
 def graphs(settings: Settings) -> list[ComputationGraph]:

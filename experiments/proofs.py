@@ -22,7 +22,7 @@ def main(_) -> None:
     settings = flags.read(DEFAULTS, FLAGS)
     if settings.claims:
         known = results.read_results(settings.known)
-        print("\n".join(claims.judged(path, known) for path in settings.claims))
+        print("\n".join(claims.judged(settings.claims, known)))
         return
     output = launch.folder(settings, FLAGS)
     rows = runs.run(runs.graphs(settings), settings, output / "results.csv")

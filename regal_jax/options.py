@@ -148,6 +148,13 @@ class Budget(NamedTuple):
             raise OptionError(f"evaluations must be at least 1, got {self.evaluations}")
 
 
+def some_seconds(num_ops: int, options: Options, *, evaluations: int) -> int:
+    """A method's own budget: so many, less for graphs of thousands of ops; with a time limit, as
+    many as fit in."""
+    most = 10**9 if options.time_limit is not None else evaluations
+    return max(5000, min(most, most * 1000 // max(num_ops, 1)))
+
+
 class Result(NamedTuple):
     """The best schedule of a search.
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from regal_jax.api import optimize
 from regal_jax.compiler.xla.zero_cost_ops import pack
-from regal_jax.environments.placement.bounds import peak_memory_bound
+from regal_jax.environments.placement import min_cut
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.search.orders.dynamic_programming import order_peak
 
@@ -53,14 +53,9 @@ def least_memory_order(
         evaluations=evaluations,
         time_limit=time_limit,
     )
-    bound = max(peak_memory_bound(packed.graph, 1), int(found.lower_bound or 0))
     order = packed.unpacked(found.ops_in_order().tolist())
     after = order_peak(graph, order)
     if after >= before:
         order, after = own, before
-    return order, OrderReport(before, after, bound, _resident(graph))
-
-
-def _resident(graph: ComputationGraph) -> int:
-    present = (graph.producer < 0) & (graph.consumers.lengths() > 0)
-    return int(graph.size[present].sum())
+    assert found.lower_bound is not None
+    return order, OrderReport(before, after, int(found.lower_bound), min_cut.given_bytes(graph))

@@ -70,11 +70,11 @@ def lower_bound(
 
 def check_bound(graph: ComputationGraph, bound: Bound) -> None:
     """Verifies a bound by its witness, in linear time or nearly. Raises BoundError."""
-    try:
-        devices = _num_devices(graph, bound.objective, bound.num_devices)
-        shown = _SHOWN[bound.objective][bound.kind](graph, bound.witness, devices)
-    except KeyError:
-        raise BoundError(f"kind: {bound.kind!r} is no bound of {bound.objective!r}") from None
+    shows = _SHOWN.get(bound.objective, {}).get(bound.kind)
+    if shows is None:
+        raise BoundError(f"kind: {bound.kind!r} is no bound of {bound.objective!r}")
+    devices = _num_devices(graph, bound.objective, bound.num_devices)
+    shown = shows(graph, bound.witness, devices)
     if not bound.value <= shown:
         raise BoundError(f"value: {bound.value} is claimed, its {bound.kind} shows {shown}")
 

@@ -1,5 +1,6 @@
 """``exact``: the best order on one device, with a proof that there is none better."""
 
+import functools
 import math
 import time
 
@@ -9,7 +10,7 @@ from regal_jax import registry
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
 from regal_jax.methods import ordering, simple
-from regal_jax.options import Budget, Options, Result, best_of
+from regal_jax.options import Budget, Result, best_of, some_seconds
 from regal_jax.search.exact_order import search
 from regal_jax.search.placements.cheap import cheap_schedules
 
@@ -17,13 +18,7 @@ FIRST_PART = 0.1
 """Of the budget, after which a beam looks for a better order."""
 
 
-def some_seconds(num_ops: int, options: Options) -> int:
-    """With a time limit, as much as fits in; else maximum flows for about ten seconds."""
-    most = 10**9 if options.time_limit is not None else 100_000
-    return max(5000, min(most, most * 1000 // max(num_ops, 1)))
-
-
-@registry.method("exact", evaluations=some_seconds)
+@registry.method("exact", evaluations=functools.partial(some_seconds, evaluations=100_000))
 def run_exact(problem: PlacementProblem, budget: Budget) -> Result:
     """Orders of least peak memory by minimum cuts, safe commits and deductions.
 

@@ -1,5 +1,6 @@
 """``portfolio``, and ``auto``: searches take turns, and the one that gains most goes on."""
 
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import numpy as np
 from regal_jax import registry
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.methods import exact, ordering, refinement, simple
-from regal_jax.options import Budget, Options, Result
+from regal_jax.options import Budget, Result, some_seconds
 
 
 class Arm(NamedTuple):
@@ -36,21 +37,17 @@ PROOF_PART = 0.3
 PROOF_WORK = 10_000_000
 """Without a deadline at most so many maximum flows times ops each time, a second or two."""
 
+SOME_SECONDS = functools.partial(some_seconds, evaluations=1_000_000)
+"""Most evaluations are incremental."""
+
 TURNS = 10
 """A turn is the rest of the budget over this number, but at least what follows."""
 LEAST = 500
 LEAST_SECONDS = 0.1
 
 
-def some_seconds(num_ops: int, options: Options) -> int:
-    """Most evaluations are incremental: a million (some seconds), less for graphs of thousands of
-    ops; with a time limit, as many as fit in."""
-    most = 10**9 if options.time_limit is not None else 1_000_000
-    return max(5000, min(most, most * 1000 // max(num_ops, 1)))
-
-
-@registry.method("auto", evaluations=some_seconds)
-@registry.method("portfolio", evaluations=some_seconds)
+@registry.method("auto", evaluations=SOME_SECONDS)
+@registry.method("portfolio", evaluations=SOME_SECONDS)
 def run_portfolio(problem: PlacementProblem, budget: Budget) -> Result:
     """What is best within a budget of evaluations or, with a deadline, of time.
 

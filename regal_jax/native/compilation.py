@@ -20,6 +20,7 @@ SOURCES = (
     "environments/*/kernel.py",
     "environments/*/kernel/*.py",
     "search/*/kernel*.py",
+    "search/*/sides.py",
     "search/*/states.py",
     "search/rcpsp/rules.py",
 )

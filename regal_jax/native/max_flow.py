@@ -24,7 +24,7 @@ def solve(offsets, arcs, to, left, side, level, next_arc, queue, path):
       next_arc int64[N], queue int32[N], path int32[N]: to work with.
     """
     total = np.int64(0)
-    while _set_levels(offsets, arcs, to, left, side, level, queue):
+    while _set_levels(offsets, arcs, to, left, side, level, queue, SOURCE, 0):
         for node in range(len(side)):
             next_arc[node] = offsets[node]
         for node in range(len(side)):
@@ -35,47 +35,34 @@ def solve(offsets, arcs, to, left, side, level, next_arc, queue, path):
 
 @jit
 def mark_reaching(offsets, arcs, to, left, side, level, queue):
-    """Sets ``level`` to 0 for the nodes that still reach a sink along ``left``, else to -1.
+    """``level`` is at least 0 for the nodes that still reach a sink along ``left``, else -1.
 
     The others are a least cut's side of the sources, the largest there is.
     """
-    first, past = 0, 0
-    for node in range(len(side)):
-        level[node] = -1
-        if side[node] == SINK:
-            level[node] = 0
-            queue[past] = node
-            past += 1
-    while first < past:
-        node = queue[first]
-        first += 1
-        for i in range(offsets[node], offsets[node + 1]):
-            other = to[arcs[i]]
-            if left[arcs[i] ^ 1] > 0 and level[other] < 0:
-                level[other] = 0
-                queue[past] = other
-                past += 1
+    _set_levels(offsets, arcs, to, left, side, level, queue, SINK, 1)
 
 
 @inlined
-def _set_levels(offsets, arcs, to, left, side, level, queue):
-    """How many arcs each node is from a source; whether a sink is reached."""
+def _set_levels(offsets, arcs, to, left, side, level, queue, kind, back):
+    """How many arcs each node is from those of one kind, sources or sinks, along arcs or (``back``
+    is 1, not 0) back along them; whether one of the other kind is reached, from where none goes on.
+    """
     first, past, reached = 0, 0, False
     for node in range(len(side)):
         level[node] = -1
-        if side[node] == SOURCE:
+        if side[node] == kind:
             level[node] = 0
             queue[past] = node
             past += 1
     while first < past:
         node = queue[first]
         first += 1
-        if side[node] == SINK:
+        if side[node] == SOURCE + SINK - kind:
             reached = True
             continue
         for i in range(offsets[node], offsets[node + 1]):
             other = to[arcs[i]]
-            if left[arcs[i]] > 0 and level[other] < 0:
+            if left[arcs[i] ^ back] > 0 and level[other] < 0:
                 level[other] = level[node] + 1
                 queue[past] = other
                 past += 1

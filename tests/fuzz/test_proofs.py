@@ -40,8 +40,9 @@ def test_one_device(block):
         cut = min_cut.min_cut_bound(graph)
         min_cut.check_cut(graph, cut)
         assert cut.num_bytes <= least
-        proof = search.close_gap(graph, graph.topological_order, cut.num_bytes, most_states=10**7)
-        assert proof.peak == proof.lower_bound == least
+        found = search.GapSearch(graph, graph.topological_order, cut.num_bytes)
+        found.run(10**7)
+        assert found.proof.peak == found.proof.lower_bound == least
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))

@@ -34,7 +34,7 @@ class CutBound:
     Attributes:
       num_bytes: the bound.
       op: where they are in memory; -1 if nothing is.
-      flow: int64[A], along the arcs of ``arcs_of(graph)``, from op's ancestors to its descendants.
+      flow: int64[A], along the arcs of ``Network(graph)``, from op's ancestors to its descendants.
       is_exact: whether it is the largest of all such cuts; otherwise the search ended before.
     """
 
@@ -45,13 +45,25 @@ class CutBound:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Arcs:
-    """The network; nodes are ops, tensors, then START and END."""
+class Arcs:
+    """A network; of a graph the nodes are ops, tensors, then START and END."""
 
     tail: np.ndarray  # int32[A]
     head: np.ndarray  # int32[A]
     capacity: np.ndarray  # int64[A]
     num_nodes: int
+
+    @classmethod
+    def of(cls, parts, num_nodes: int) -> "Arcs":
+        """The arcs of several (tails, heads, capacities or one for all), one part after another."""
+        tails, heads, _ = zip(*parts, strict=True)
+        each = [np.broadcast_to(one, len(tail)) for tail, _, one in parts]
+        return cls(
+            np.concatenate(tails).astype(np.int32),
+            np.concatenate(heads).astype(np.int32),
+            np.concatenate(each).astype(np.int64),
+            num_nodes,
+        )
 
 
 def min_cut_bound(
@@ -84,11 +96,11 @@ def min_cut_bound(
             return dataclasses.replace(best, is_exact=True)
         if most_flows is not None and flows == most_flows:
             return best
-        cut, below = network.least_cut(op)
+        cut, below, flow = network.least_cut(op)
         flows += 1
         np.minimum(at_most, network.bytes_after(cut, below), out=at_most)
         if cut + network.own[op] > best.num_bytes:
-            best = CutBound(int(cut + network.own[op]), op, network.flow(), False)
+            best = CutBound(int(cut + network.own[op]), op, flow, False)
     return dataclasses.replace(best, is_exact=True)
 
 
@@ -115,8 +127,8 @@ def check_cut(graph: ComputationGraph, bound: CutBound) -> None:
         raise BoundError(f"{bound.num_bytes} bytes claimed, its flow shows {shown}")
 
 
-def arcs_of(graph: ComputationGraph, more: np.ndarray | None = None) -> _Arcs:
-    """The network's arcs, in an order that depends on the graph alone; those of ``more`` pairs of
+def arcs_of(graph: ComputationGraph, pairs: np.ndarray) -> Arcs:
+    """The network's arcs, in an order that depends on the arguments alone; those of the pairs of
     ops, of which the first precedes the second, come last."""
     num_ops, num_tensors = graph.num_ops, graph.num_tensors
     start, end = num_ops + num_tensors, num_ops + num_tensors + 1
@@ -125,29 +137,14 @@ def arcs_of(graph: ComputationGraph, more: np.ndarray | None = None) -> _Arcs:
     unlimited = int(graph.size.sum()) + 1
     reader, read = graph.consumers.values, graph.consumers.row_of_value()
     counts = ~kept[read]
-    before, after = _all_pairs(graph, more).T
+    before, after = pairs.T
     parts = [
         (np.where(made, graph.producer, start)[~kept], num_ops + tensor[~kept], graph.size[~kept]),
         (graph.producer[kept & made], np.full((kept & made).sum(), end), graph.size[kept & made]),
-        (num_ops + read[counts], reader[counts], np.full(counts.sum(), unlimited)),
-        (after, before, np.full(len(before), unlimited)),
+        (num_ops + read[counts], reader[counts], unlimited),
+        (after, before, unlimited),
     ]
-    tail, head, capacity = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return _Arcs(tail.astype(np.int32), head.astype(np.int32), capacity.astype(np.int64), end + 1)
-
-
-def left_out(tail, head, capacity, num_nodes: int, source: int, sink: int) -> np.ndarray:
-    """bool[N]: the nodes beyond the least cut between two nodes of a network, the one of fewest
-    nodes on the source's side."""
-    to, offsets, leaving = _both_ways(tail, head, num_nodes)
-    left = np.zeros(len(to), np.int64)
-    left[0::2] = capacity
-    side = np.zeros(num_nodes, np.int8)
-    side[source], side[sink] = max_flow.SOURCE, max_flow.SINK
-    level, next_arc = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int64)
-    queue, path = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
-    max_flow.solve(offsets, leaving, to, left, side, level, next_arc, queue, path)
-    return level < 0
+    return Arcs.of(parts, end + 1)
 
 
 def step_bytes(graph: ComputationGraph, order: np.ndarray) -> np.ndarray:
@@ -168,59 +165,86 @@ def step_bytes(graph: ComputationGraph, order: np.ndarray) -> np.ndarray:
     return np.cumsum(change)[:-1][position] + graph.workspace
 
 
-class Network:
-    """Cuts of one graph, one op after another.
+class FlowNetwork:
+    """What flows through a network and what still could, ``left`` of each arc and its reverse.
 
-    Args:
-      graph: the graph.
-      more: int32[K, 2], pairs of ops of which the first precedes the second, besides the graph's.
+    Attributes:
+      level: int32[N]; after ``send`` at least 0 for the nodes of the least cut's side of the
+        sources, the smallest there is.
     """
 
-    def __init__(self, graph: ComputationGraph, more: np.ndarray | None = None):
-        self.graph, self.arcs = graph, arcs_of(graph, more)
-        self.own = always_bytes(graph) + _own_bytes(graph)
-        nodes = self.arcs.num_nodes
-        self.to, self.offsets, self.leaving = _both_ways(self.arcs.tail, self.arcs.head, nodes)
-        self.pairs = _all_pairs(graph, more).T
-        before, after = self.pairs
-        self.before = ragged_rows(after, before, graph.num_ops)
-        self.after = ragged_rows(before, after, graph.num_ops)
-        self.left = np.empty(len(self.to), np.int64)
+    def __init__(self, arcs: Arcs):
+        self.arcs, nodes = arcs, arcs.num_nodes
+        self.to = np.stack([arcs.head, arcs.tail], axis=1).ravel()
+        ends = np.stack([arcs.tail, arcs.head], axis=1).ravel()
+        self.offsets, self.leaving = ragged_rows(ends, np.arange(len(self.to)), nodes)
         self.level, self.next_arc = np.empty(nodes, np.int32), np.empty(nodes, np.int64)
         self.queue, self.path = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
 
-    def sides(self, op: int) -> np.ndarray:
-        """int8[N]: ancestors and the start are sources; op, its descendants, the end are sinks."""
-        side = np.zeros(self.arcs.num_nodes, np.int8)
-        side[-2:] = max_flow.SOURCE, max_flow.SINK
-        for rows, kind in ((self.before, max_flow.SOURCE), (self.after, max_flow.SINK)):
-            side[_reached(rows, op)] = kind
-        side[op] = max_flow.SINK
-        return side
-
-    def least_cut(self, op: int) -> tuple[int, np.ndarray]:
-        """(bytes, bool[O] the ops that have run) of the least cut below an op."""
-        self.left[0::2], self.left[1::2] = self.arcs.capacity, 0
-        return self.send(self.left, self.sides(op)), self.level[: self.graph.num_ops] >= 0
+    def unused(self) -> np.ndarray:
+        """int64[2 A]: what is left where nothing flows."""
+        return np.stack([self.arcs.capacity, np.zeros_like(self.arcs.capacity)], axis=1).ravel()
 
     def send(self, left: np.ndarray, side: np.ndarray) -> int:
         """Sends what can be sent from sources to sinks along ``left``, in place; how much it is."""
         work = self.level, self.next_arc, self.queue, self.path
         return int(max_flow.solve(self.offsets, self.leaving, self.to, left, side, *work))
 
-    def mark_reaching(self, left: np.ndarray, side: np.ndarray) -> None:
-        """``level`` is at least 0 for the nodes that reach a sink along what is left."""
+    def reaching(self, left: np.ndarray, side: np.ndarray) -> np.ndarray:
+        """bool[N]: the nodes that reach a sink along what is left: not in any least cut's side of
+        the sources. Overwrites ``level``."""
         work = self.level, self.queue
         max_flow.mark_reaching(self.offsets, self.leaving, self.to, left, side, *work)
+        return self.level >= 0
 
-    def flow(self) -> np.ndarray:
-        """int64[A]: the flow of the last cut."""
-        return self.left[1::2].copy()
+
+class Network(FlowNetwork):
+    """Cuts of one graph, one op after another.
+
+    Args:
+      graph: the graph.
+      more: int32[K, 2], pairs of ops of which the first precedes the second, besides the graph's.
+
+    Attributes:
+      pairs: int32[P, 2], all of them.
+    """
+
+    def __init__(self, graph: ComputationGraph, more: np.ndarray | None = None):
+        pairs = precedence.op_pairs(graph)
+        self.pairs = pairs if more is None else np.concatenate([pairs, more])
+        super().__init__(arcs_of(graph, self.pairs))
+        self.graph = graph
+        self.own = always_bytes(graph) + _own_bytes(graph)
+        before, after = self.pairs.T
+        self.before = ragged_rows(after, before, graph.num_ops)
+        self.after = ragged_rows(before, after, graph.num_ops)
+
+    def sides(self, op: int) -> np.ndarray:
+        """int8[N]: ancestors and the start are sources; op, its descendants, the end are sinks."""
+        return self.sides_of(op, _reached(self.before, op), _reached(self.after, op))
+
+    def sides_of(self, op: int, ancestors: np.ndarray, descendants: np.ndarray) -> np.ndarray:
+        """The same for known ancestors and descendants, numbers or bool[O]."""
+        side = np.zeros(self.arcs.num_nodes, np.int8)
+        side[-2:] = max_flow.SOURCE, max_flow.SINK
+        of_ops = side[: self.graph.num_ops]
+        of_ops[ancestors], of_ops[descendants], of_ops[op] = (
+            max_flow.SOURCE,
+            max_flow.SINK,
+            max_flow.SINK,
+        )
+        return side
+
+    def least_cut(self, op: int) -> tuple[int, np.ndarray, np.ndarray]:
+        """(bytes, bool[O] the ops that have run, int64[A] flow) of the least cut below an op."""
+        left = self.unused()
+        value = self.send(left, self.sides(op))
+        return value, self.level[: self.graph.num_ops] >= 0, left[1::2]
 
     def bytes_after(self, cut: int, below: np.ndarray) -> np.ndarray:
         """int64[O]: what ops need right after those ``below``; no limit where they can't run."""
         missing = np.zeros(self.graph.num_ops, np.int64)
-        before, after = self.pairs
+        before, after = self.pairs.T
         np.add.at(missing, after, ~below[before])
         return np.where((missing == 0) & ~below, cut + self.own, np.iinfo(np.int64).max)
 
@@ -235,20 +259,13 @@ def _reached(rows, op: int) -> np.ndarray:
     return np.fromiter(seen, np.int64, len(seen))
 
 
-def _all_pairs(graph: ComputationGraph, more: np.ndarray | None) -> np.ndarray:
-    pairs = precedence.op_pairs(graph)
-    return pairs if more is None else np.concatenate([pairs, more])
-
-
-def _both_ways(tail, head, num_nodes: int):
-    """Where arcs and their reverses lead, and which leave each node: what ``max_flow`` reads."""
-    to = np.stack([head, tail], axis=1).ravel().astype(np.int32)
-    rows = np.stack([tail, head], axis=1).ravel()
-    return to, *ragged_rows(rows, np.arange(len(to)), num_nodes)
-
-
 def _own_bytes(graph: ComputationGraph) -> np.ndarray:
     return graph.outputs.sums(graph.size) + graph.workspace
+
+
+def given_bytes(graph: ComputationGraph) -> int:
+    """Bytes that are there before the first op: what is read and nobody makes."""
+    return int(graph.size[(graph.producer < 0) & (graph.consumers.lengths() > 0)].sum())
 
 
 def always_bytes(graph: ComputationGraph) -> int:

@@ -13,7 +13,6 @@ import heapq
 import numpy as np
 
 from regal_jax.environments.placement import min_cut
-from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.native import max_flow
 
@@ -46,8 +45,7 @@ class Deductions:
 
     def all_pairs(self) -> np.ndarray:
         """int32[P, 2]: the graph's pairs of ops, and what was deduced."""
-        more = np.array(self.pairs, np.int32).reshape(-1, 2)
-        return np.concatenate([precedence.op_pairs(self.graph), more])
+        return self._network.pairs
 
     def deduce(self, limit: int, order: np.ndarray, most_flows: int, stops) -> None:
         """Deduces what follows from a limit in bytes, until nothing does or a budget is spent.
@@ -72,9 +70,8 @@ class Deductions:
     def _deduce_at(self, op: int, limit: int) -> bool:
         """What follows from one op's cuts; whether that is something new."""
         network, num_ops = self._network, self.graph.num_ops
-        side = self._sides(op)
-        left = np.zeros(len(network.to), np.int64)
-        left[0::2] = network.arcs.capacity
+        side = network.sides_of(op, self.descendants[:, op], self.descendants[op])
+        left = network.unused()
         room = limit - int(network.own[op]) - self._send(left, side)
         if room < 0:
             self.refuted = True
@@ -82,7 +79,7 @@ class Deductions:
         free = side[:num_ops] == max_flow.INSIDE
         within = network.level[:num_ops] >= 0
         first = self._beyond(left, side, free & within, room, self.descendants.T, max_flow.SINK)
-        follows = free & self._reaches_sink(left, side)
+        follows = free & network.reaching(left, side)[:num_ops]
         follows[first] = False
         later = self._beyond(left, side, follows, room, self.descendants, max_flow.SOURCE)
         return self._add([(one, op) for one in first] + [(op, one) for one in later])
@@ -132,17 +129,3 @@ class Deductions:
     def _send(self, left, side) -> int:
         self.flows += 1
         return self._network.send(left, side)
-
-    def _sides(self, op: int) -> np.ndarray:
-        side = np.zeros(self._network.arcs.num_nodes, np.int8)
-        side[-2:] = max_flow.SOURCE, max_flow.SINK
-        side[: self.graph.num_ops][self.descendants[:, op]] = max_flow.SOURCE
-        side[: self.graph.num_ops][self.descendants[op]] = max_flow.SINK
-        side[op] = max_flow.SINK
-        return side
-
-    def _reaches_sink(self, left, side) -> np.ndarray:
-        """bool[O]: the ops from which a sink can still be reached: in no largest least cut."""
-        network = self._network
-        network.mark_reaching(left, side)
-        return network.level[: self.graph.num_ops] >= 0

@@ -24,8 +24,10 @@ import numpy as np
 from regal_jax.environments.placement import min_cut
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.native import max_flow
 from regal_jax.search.exact_order import kernel, sides
 from regal_jax.search.exact_order.deductions import MOST_OPS, Deductions
+from regal_jax.search.orders.dynamic_programming import order_peak
 
 EFFORTS = (1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000)
 """Sets that one search for lower ground may reach, from round to round; a set takes 200 bytes."""
@@ -61,33 +63,14 @@ class Proof:
         return self.lower_bound >= self.peak
 
 
-def close_gap(
-    graph: ComputationGraph,
-    order: np.ndarray,
-    lower_bound: int,
-    *,
-    most_states: int,
-    out_of_time: Callable[[], bool] = lambda: False,
-    on_progress: Callable[[Proof], None] = lambda proof: None,
-) -> Proof:
-    """The best order and the best bound that a budget finds; they meet if it is large enough.
+class GapSearch:
+    """A search for the best order and the best bound, which meet in the end; it goes on where it
+    was left.
 
     Args:
       graph: the graph.
       order: int[O], an order to improve on.
       lower_bound: bytes that every order needs, such as ``min_cut_bound``'s.
-      most_states: sets to reach at most (``Proof.states``; it can be a little more, since it is
-        looked at before each search for lower ground).
-      out_of_time: asked as often; True ends the search.
-      on_progress: called with each better order or bound.
-    """
-    search = GapSearch(graph, order, lower_bound)
-    search.run(most_states, out_of_time, on_progress)
-    return search.proof
-
-
-class GapSearch:
-    """A search that goes on where it was left.
 
     Attributes:
       proof: what is known by now.
@@ -103,13 +86,13 @@ class GapSearch:
         self.undeduced: dict[int, int] = {}  # limit: flows, without refuting it
         self.deductions: Deductions | None = None  # the last
         self.deduced_limit = -1
-        self.at_start, self.turn = sides.least_bytes(graph), 0
-        order = np.asarray(order)
-        self.proof = Proof(order, self._peak(order), max(lower_bound, self.at_start), 0)
+        self.turn = 0
+        bound = max(lower_bound, min_cut.given_bytes(graph))
+        self.proof = Proof(np.asarray(order), order_peak(graph, order), bound, 0)
 
     def offer(self, order: np.ndarray) -> None:
         """Another order to improve on; the better one is kept."""
-        if (peak := self._peak(order)) < self.proof.peak:
+        if (peak := order_peak(self.graph, order)) < self.proof.peak:
             self.proof = dataclasses.replace(self.proof, order=np.asarray(order), peak=peak)
 
     def run(
@@ -118,33 +101,37 @@ class GapSearch:
         out_of_time: Callable[[], bool] = lambda: False,
         on_progress: Callable[[Proof], None] = lambda proof: None,
     ) -> None:
-        """Spends a budget, for which the states of earlier ones count (see ``close_gap``)."""
+        """Spends a budget.
+
+        Args:
+          most_states: sets to reach at most, with those of earlier runs (``Proof.states``; it can
+            be a little more, since it is looked at before each search for lower ground).
+          out_of_time: asked as often; True ends the run.
+          on_progress: called with each better order or bound.
+        """
         self.most_states, self.out_of_time = most_states, out_of_time
         self.on_progress = on_progress
-        while self.goes_on and self.turn < len(EFFORTS):
-            self.narrow(EFFORTS[self.turn], FLOWS * 2**self.turn)
-            self.turn += self.goes_on
+        while self._goes_on and self.turn < len(EFFORTS):
+            self._narrow(EFFORTS[self.turn], FLOWS * 2**self.turn)
+            self.turn += self._goes_on
 
     @property
-    def goes_on(self) -> bool:
+    def _goes_on(self) -> bool:
         return not (self.proof.is_optimal or self._counted(self.proof.states))
 
-    def _peak(self, order: np.ndarray) -> int:
-        return max(int(min_cut.step_bytes(self.graph, order).max(initial=0)), self.at_start)
-
-    def narrow(self, effort: int, most_flows: int) -> None:
+    def _narrow(self, effort: int, most_flows: int) -> None:
         """Decides for limits from the bound to below the best peak until that gains little."""
         gap = None
-        while self.goes_on and (gap is None or self._gap <= gap * (1 - LEAST_GAIN)):
+        while self._goes_on and (gap is None or self._gap <= gap * (1 - LEAST_GAIN)):
             gap = self._gap
             self._rise(lambda limit: self._climb(limit, effort))
-            if self.goes_on and self.descendants is not None:
+            if self._goes_on and self.descendants is not None:
                 self._deduce_bound(most_flows)
-            if self.goes_on and self.deductions is not None and self.deductions.pairs:
+            if self._goes_on and self.deductions is not None and self.deductions.pairs:
                 self._rise(lambda limit: self._deduce_and_climb(limit, effort, most_flows))
             low, high = self.proof.lower_bound, self.proof.peak
             for limit in (high - 1, (low + high) // 2):
-                if self.goes_on and self.proof.lower_bound < limit < self.proof.peak:
+                if self._goes_on and self.proof.lower_bound < limit < self.proof.peak:
                     self._climb(limit, effort)
 
     @property
@@ -154,7 +141,7 @@ class GapSearch:
     def _rise(self, decides: Callable[[int], bool]) -> None:
         """Decides for limits from the bound on, in steps that grow while it can."""
         step, failures = 0, 0
-        while self.goes_on and failures < MOST_FAILURES:
+        while self._goes_on and failures < MOST_FAILURES:
             begin = self.proof.lower_bound
             if decides(min(begin + step, self.proof.peak - 1)):
                 step = max(2 * step, self.proof.lower_bound - begin)
@@ -167,7 +154,7 @@ class GapSearch:
         if self._refutes(high, most_flows) or not self._refutes(begin, most_flows):
             return
         low = begin
-        while self.goes_on and high - low > max(1, (high - begin) // STEPS):
+        while self._goes_on and high - low > max(1, (high - begin) // STEPS):
             middle = (low + high) // 2
             if self._refutes(middle, most_flows):
                 low = middle
@@ -216,7 +203,7 @@ class GapSearch:
         self._learn(states=before + climb.states)
         if climb.is_done:
             found = climb.order()
-            self._learn(order=found, peak=self._peak(found))
+            self._learn(order=found, peak=order_peak(self.graph, found))
         elif more is not None:
             least = max(more, limit + 1) if deductions is None else limit + 1
             self._learn(lower_bound=min(least, self.proof.peak))
@@ -308,7 +295,6 @@ def least_between(side: sides.Side, ground: sides.Ground, path: np.ndarray) -> n
     there = is_open[ground.opened[tensors] > 0]
     stays = shut[ground.left[tensors] > np.bincount(closed, minlength=num_tensors)]
     unlimited = int(side.size[tensors].sum()) + 1
-    # all arcs turned round, so that what sources reach is what the largest least set leaves out
     arcs = [
         (opening, is_open[opened], unlimited),
         (np.full(len(there), start), there, unlimited),
@@ -317,10 +303,11 @@ def least_between(side: sides.Side, ground: sides.Ground, path: np.ndarray) -> n
         (stays, np.full(len(stays), end), unlimited),
         (waiting, before, unlimited),
     ]
-    tail = np.concatenate([one for one, _, _ in arcs])
-    head = np.concatenate([one for _, one, _ in arcs])
-    capacity = np.concatenate([np.broadcast_to(one, len(ends)) for ends, _, one in arcs])
-    return min_cut.left_out(head, tail, capacity, end + 1, end, start)[:num_ops]
+    network = min_cut.FlowNetwork(min_cut.Arcs.of(arcs, end + 1))
+    left, ends = network.unused(), np.zeros(end + 1, np.int8)
+    ends[start], ends[end] = max_flow.SOURCE, max_flow.SINK
+    network.send(left, ends)
+    return ~network.reaching(left, ends)[:num_ops]
 
 
 def _rows_of(rows: np.ndarray, offsets: np.ndarray, values: np.ndarray):

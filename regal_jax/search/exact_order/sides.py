@@ -81,12 +81,6 @@ def both_sides(
     ]
 
 
-def least_bytes(graph: ComputationGraph) -> int:
-    """Bytes in memory before the first op."""
-    read = graph.consumers.lengths() > 0
-    return int(graph.size[(graph.producer < 0) & read].sum())
-
-
 def lazy_ops(
     graph: ComputationGraph, descendants: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,6 @@
 """How many schedules of a corpus are proven optimal, within seconds each, and what is left open."""
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,26 +51,32 @@ def run(some: Sequence[ComputationGraph], settings: Settings, path: Path) -> lis
     methods += [
         Run(f"approximate_dp {width}", "approximate_dp", width) for width in settings.widths
     ]
-    rows = []
-    for devices in settings.devices:
-        for parts in settings.parts:
-            name = setting(devices, parts)
-            each = [microbatches(graph, parts) for graph in some]
-            with progress.bar(name, len(each) * len(methods)) as update:
-                rows += searches.compare(
-                    {name: each},
-                    methods,
-                    seeds=1,
-                    path=path,
-                    platform=PlatformRule(devices),
-                    time_limit=settings.seconds,
-                    on_progress=functools.partial(_show, update),
-                )
-    return rows
+    return [
+        row
+        for devices in settings.devices
+        for parts in settings.parts
+        for row in _compared(some, methods, devices, parts, settings.seconds, path)
+    ]
 
 
-def _show(update: Callable[[int, str], None], done: int, total: int) -> None:
-    update(done, "")
+def _compared(some, methods, devices: int, parts: int, seconds: float, path: Path) -> list[Row]:
+    name = setting(devices, parts)
+    with progress.bar(name, len(some) * len(methods)) as update:
+        return searches.compare(
+            {name: [in_parts(graph, parts) for graph in some]},
+            methods,
+            seeds=1,
+            path=path,
+            platform=PlatformRule(devices),
+            time_limit=seconds,
+            on_progress=lambda done, total: update(done),
+        )
+
+
+def in_parts(graph: ComputationGraph, parts: int) -> ComputationGraph:
+    """A graph in microbatches, named like those of the zoo."""
+    name = graph.name if parts == 1 else f"{graph.name}@{parts}"
+    return microbatches(graph, parts).replace(name=name)
 
 
 def setting(devices: int, parts: int) -> str:

@@ -32,7 +32,9 @@ def two_parts(sizes):
 
 def close(graph, bound=0, **options):
     options = {"most_states": 10**7} | options
-    return search.close_gap(graph, graph.topological_order, bound, **options)
+    found = search.GapSearch(graph, graph.topological_order, bound)
+    found.run(**options)
+    return found.proof
 
 
 def check_order(graph, proof):

@@ -64,17 +64,24 @@ def test_claims(tmp_path):
     best = rj.optimize(graph, num_devices=1)
     rj.save_schedule(best, tmp_path / "s.json")
     path, peak = tmp_path / "s.json", int(best.cost)
-    assert "the best known schedule needs" in claims.judged(path, rows_of(graph.name, peak, 1))
-    better = claims.judged(path, rows_of(graph.name, 2 * peak, peak))
+    assert "the best known schedule needs" in claims.judged([path], rows_of(graph.name, peak, 1))[0]
+    better = claims.judged([path], rows_of(graph.name, 2 * peak, peak))[0]
     assert "an improvement by 50 %" in better
     assert "which is optimal" in better
-    assert "no less than 1 will do" in claims.judged(path, rows_of(graph.name, 2 * peak, 1))
+    assert "no less than 1 will do" in claims.judged([path], rows_of(graph.name, 2 * peak, 1))[0]
     with pytest.raises(OptionError, match=r"s\.json: graph: nothing is known"):
-        claims.judged(path, rows_of("another", peak, 1))
+        claims.judged([path], rows_of("another", peak, 1))
     wrong = best.replace(peak_memory=(peak - 1,))
     rj.save_schedule(wrong, path)
     with pytest.raises(RegalError, match=r"s\.json: peak_memory: claims"):
-        claims.judged(path, rows_of(graph.name, 2 * peak, 1))
+        claims.judged([path], rows_of(graph.name, 2 * peak, 1))
     rj.save_schedule(rj.optimize(graph, objective="makespan"), path)
     with pytest.raises(OptionError, match=r"s\.json: objective: must be peak_memory"):
-        claims.judged(path, [])
+        claims.judged([path], [])
+
+
+def test_microbatches_have_names_of_their_own():
+    graph = random_graph(1, 6).replace(name="a")
+    assert runs.in_parts(graph, 1).name == "a"
+    assert runs.in_parts(graph, 2).name == "a@2"
+    assert runs.in_parts(graph, 2).num_ops == 12

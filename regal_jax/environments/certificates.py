@@ -11,6 +11,7 @@ from regal_jax.environments.base import has_machines
 from regal_jax.environments.placement import bounds, min_cut
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.rcpsp import bounds as machine_bounds
+from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.environments.schedule import Objective, check_objective
 from regal_jax.errors import BoundError, OptionError
 from regal_jax.graphs import precedence
@@ -54,7 +55,8 @@ def lower_bound(
       num_devices: D, 2 unless given, or the number of machine types.
 
     Raises:
-      OptionError: for an option out of range.
+      OptionError: for an option out of range. GraphError: for a graph that ``MachineProblem``
+        refuses, such as one with an op that its machine type can't hold.
     """
     check_objective(objective)
     devices = _num_devices(graph, objective, num_devices)
@@ -80,9 +82,9 @@ def check_bound(graph: ComputationGraph, bound: Bound) -> None:
 
 
 def _num_devices(graph: ComputationGraph, objective: Objective, asked: int | None) -> int:
-    own = len(graph.capacity) if graph.capacity is not None else 0
     if not has_machines(graph, objective):
         return Platform(2 if asked is None else asked).num_devices
+    own = MachineProblem(graph).num_types
     if asked not in (None, own):
         raise OptionError(f"num_devices is {asked}, but the graph has {own} machine types")
     return own
@@ -115,7 +117,10 @@ def _work(graph: ComputationGraph, witness: Any, devices: int) -> float:
 
 
 def _ops(graph: ComputationGraph, witness: Any) -> tuple[int, ...]:
-    ops = np.asarray(witness if witness is not None else [None])
+    try:
+        ops = np.asarray(witness if witness is not None else [None])
+    except ValueError:  # rows of different lengths
+        ops = np.array([None])
     fits = ops.ndim == 1 and (not ops.size or ops.dtype.kind == "i")
     if not fits or np.any(ops < 0) or np.any(ops >= graph.num_ops):
         raise BoundError(f"witness: must be numbers of ops, 0 to {graph.num_ops - 1}")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import regal_jax as rj
-from regal_jax.errors import BoundError, OptionError
+from regal_jax.errors import BoundError, GraphError, OptionError
 from tests.environments.rcpsp.cases import machine_graphs
 from tests.oracles import machine_scheduling
 from tests.oracles.exhaustive_search import least_peak_memory
@@ -96,6 +96,7 @@ def test_altered_paths_and_work_are_refused():
         ((-1, 0), "numbers of ops"),
         (None, "numbers of ops"),
         ("path", "numbers of ops"),
+        ([[0], [1, 2]], "numbers of ops"),
         ((0, 1), "7.0 is claimed, its path shows 3.0"),
     ]:
         with pytest.raises(BoundError, match=message):
@@ -129,6 +130,14 @@ def test_work_is_of_one_machine_type():
         rj.check_bound(graph, dataclasses.replace(bound, kind="work", witness=(0, 1), value=6))
     with pytest.raises(OptionError, match="has 2 machine types"):
         rj.lower_bound(graph, objective="makespan", num_devices=3)
+
+
+def test_a_graph_without_a_schedule_has_no_bound():
+    graph = rj.ComputationGraph.create(
+        num_ops=1, producer=[], size=[], consumers=[], machine_type=[0], demand=[1], capacity=[0]
+    )
+    with pytest.raises(GraphError, match="op 0 needs 1 units of machine type 0"):
+        rj.lower_bound(graph, objective="makespan")
 
 
 def test_a_bound_of_another_graph_kind_or_objective_is_refused():

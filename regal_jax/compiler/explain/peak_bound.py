@@ -1,11 +1,12 @@
 """A lower bound on the peak of a module's memory, whatever the order of its instructions.
 
-Working sets, as in ``bounds.working_set_bound`` for one device, on the accounting of
-``live_memory``: what is there at the start (all parameters and constants), what must be there at
-the end (outputs, constants and the parameters that aren't donated), and what an instruction works
-on together with what is always there. Always there are constants, the parameters that aren't
-donated, and those whose reader makes the output that takes their memory. Not counted is a result
-that could be made in an operand's memory. Within a body, what it is called with is there as well.
+On the accounting of ``live_memory``: what is there at the start (all parameters and constants),
+what must be there at the end (outputs, constants and the parameters that aren't donated), what an
+instruction works on, and the least that other instructions leave beside it in any order (a minimum
+cut, ``largest_cut``); with each what is always there. Always there are constants, the parameters
+that aren't donated, and those whose reader makes the output that takes their memory. Not counted is
+a result that could be made in an operand's memory. Within a body, what it is called with is there
+as well.
 """
 
 from collections import Counter
@@ -13,12 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple
 
+from regal_jax.compiler.explain.largest_cut import largest_cut
 from regal_jax.compiler.explain.live_memory import LiveMemory
 from regal_jax.compiler.xla import in_place
 from regal_jax.compiler.xla.buffers import Kind
 from regal_jax.graphs.importers.xla.text import Module, leaves
 
-Term = Literal["start", "end", "working set"]
+Term = Literal["start", "end", "working set", "cut"]
 
 
 class Bound(NamedTuple):
@@ -27,7 +29,7 @@ class Bound(NamedTuple):
     Attributes:
       num_bytes: no order needs less.
       term: the largest term.
-      step: of the instruction whose working set it is; the first or the last step otherwise.
+      step: of the instruction at which they are there; the first or the last step otherwise.
       always: bytes of it that are there at every step, whatever the order.
       values: numbers of the values that make up the rest, the largest first.
     """
@@ -48,6 +50,8 @@ def peak_bound(module: Module, memory: LiveMemory) -> Bound:
     terms: list[tuple[Term, int, Sequence[int]]] = [("start", 0, given), ("end", end, returned)]
     working = _working_sets(module, memory, place)
     terms += [("working set", step, values) for step, values in enumerate(working) if values]
+    counted = [number not in always for number in place]
+    terms.append(("cut", *largest_cut(memory, module.entry, counted, working)))
     bounds = (_bound(memory, place, always, *term) for term in terms)
     return max(bounds, key=lambda bound: bound.num_bytes)
 

@@ -228,6 +228,8 @@ def _term(explanation: "Explanation") -> str:
     step = explanation.steps[one.step]
     source = place(step.source)
     where = f"{step.instruction}, {source}," if source else step.instruction
+    if one.term == "cut":
+        return f"{where} runs with at least as many bytes in memory as {arrays}, beside {kept}"
     return f"{where} works on {arrays}, beside {kept}"
 
 

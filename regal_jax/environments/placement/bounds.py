@@ -26,8 +26,12 @@ def peak_memory_bound(
 
 def together_bound(graph: ComputationGraph) -> int:
     """Bytes that are there at some op in any order, on all devices together (``min_cut``)."""
-    flows = max(1, min(MOST_FLOWS, MOST_WORK // (1 + graph.num_ops + graph.num_tensors)))
-    return min_cut.min_cut_bound(graph, most_flows=flows).num_bytes
+    return min_cut.min_cut_bound(graph, most_flows=usual_flows(graph)).num_bytes
+
+
+def usual_flows(graph: ComputationGraph) -> int:
+    """How many ops are tried for a bound."""
+    return max(1, min(MOST_FLOWS, MOST_WORK // (1 + graph.num_ops + graph.num_tensors)))
 
 
 def working_set_bound(graph: ComputationGraph, num_devices: int) -> int:

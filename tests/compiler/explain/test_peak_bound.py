@@ -43,9 +43,36 @@ def test_a_result_in_its_operands_place_is_counted_once():
   d = f32[1] custom-call(b), custom_call_target="f"
   ROOT r = f32[1] add(c, d)"""
     )
-    # In the order x c a b d, b could be made in a's place: only in another one does it cost more.
-    assert bound.num_bytes == 16 + 404
-    assert names[0] == "a"
+    # In the order x a c b d, b is made in a's place: only in another one does it cost more.
+    assert (bound.num_bytes, bound.term) == (16 + 408, "cut")
+    assert sorted(names) == ["b", "c", "d"]
+
+
+def test_what_another_branch_leaves():
+    bound, names, step = bound_of(
+        """
+  x = f32[1] parameter(0)
+  a = f32[100] custom-call(x), custom_call_target="f"
+  b = f32[20] custom-call(a), custom_call_target="f"
+  c = f32[90] custom-call(x), custom_call_target="f"
+  d = f32[10] custom-call(c), custom_call_target="f"
+  ROOT r = f32[1] custom-call(b, d), custom_call_target="f" """
+    )
+    # The first of the branches needs 480 at its peak, the second what the first one leaves beside.
+    assert (bound.num_bytes, bound.term) == (4 + 480, "working set")
+    bound, names, step = bound_of(
+        """
+  x = f32[1] parameter(0)
+  a = f32[100] custom-call(x), custom_call_target="f"
+  b = f32[30] custom-call(a), custom_call_target="f"
+  c = f32[30] custom-call(a), custom_call_target="f"
+  d = f32[90] custom-call(b), custom_call_target="f"
+  e = f32[1] custom-call(d), custom_call_target="f"
+  ROOT r = f32[1] custom-call(c, e), custom_call_target="f" """
+    )
+    # Beside b and d there is c, or still a.
+    assert (bound.num_bytes, bound.term, step) == (4 + 4 * (30 + 30 + 90), "cut", "d")
+    assert sorted(names) == ["b", "c", "d"]
 
 
 def test_a_result_can_not_take_the_place_of_a_parameter():

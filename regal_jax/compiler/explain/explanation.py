@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regal_jax.compiler.explain.live_memory import LiveMemory, live_memory
-from regal_jax.compiler.explain.peak_bound import Bound, peak_bound
 from regal_jax.compiler.explain.remedies import Remedy, remedies
 from regal_jax.compiler.explain.source_lines import SourceLine, origins
 from regal_jax.compiler.xla.buffers import Kind, allocate
 from regal_jax.compiler.xla.candidates import Search, candidates
+from regal_jax.compiler.xla.live_memory import LiveMemory, live_memory
 from regal_jax.compiler.xla.module_orders import ModuleOrder, order_of, reordered
 from regal_jax.compiler.xla.packing import temporary_bytes
+from regal_jax.compiler.xla.peak_bound import Bound, peak_bound
 from regal_jax.graphs.importers.xla.text import Array, Module
 
 KINDS: Mapping[str, tuple[Kind, ...]] = {

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regal_jax.compiler.explain.live_memory import LiveMemory
 from regal_jax.compiler.xla import in_place
+from regal_jax.compiler.xla.live_memory import LiveMemory
 from regal_jax.graphs.importers.xla.text import Instruction, Module
 
 

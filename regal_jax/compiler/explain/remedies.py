@@ -15,9 +15,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from regal_jax.compiler.explain.live_memory import LiveMemory
 from regal_jax.compiler.explain.recomputation import Recipe, recipes, without
 from regal_jax.compiler.explain.source_lines import Origin, SourceLine
+from regal_jax.compiler.xla.live_memory import LiveMemory
 from regal_jax.graphs.importers.xla.text import Array, Module
 
 Advice = Literal["recompute", "donate", "split"]

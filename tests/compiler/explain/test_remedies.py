@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 
-from regal_jax.compiler.explain.live_memory import live_memory
 from regal_jax.compiler.explain.recomputation import recipes, without
 from regal_jax.compiler.explain.remedies import remedies
 from regal_jax.compiler.explain.source_lines import SourceLine, origins
+from regal_jax.compiler.xla.live_memory import live_memory
 from regal_jax.graphs.importers.xla.text import parse_module
 from tests.compiler.xla import hlo_strategies
 

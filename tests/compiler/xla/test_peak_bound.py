@@ -4,8 +4,8 @@ import jax
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regal_jax.compiler.explain.live_memory import live_memory
-from regal_jax.compiler.explain.peak_bound import peak_bound
+from regal_jax.compiler.xla.live_memory import live_memory
+from regal_jax.compiler.xla.peak_bound import peak_bound
 from regal_jax.compiler.xla.search_graph import search_graph
 from regal_jax.environments.placement.bounds import peak_memory_bound, working_set_bound
 from regal_jax.graphs.importers.xla.text import parse_module

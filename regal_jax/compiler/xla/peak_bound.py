@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from regal_jax.compiler.explain.largest_cut import largest_cut
-from regal_jax.compiler.explain.live_memory import LiveMemory
 from regal_jax.compiler.xla import in_place
 from regal_jax.compiler.xla.buffers import Kind
+from regal_jax.compiler.xla.largest_cut import largest_cut
+from regal_jax.compiler.xla.live_memory import LiveMemory
 from regal_jax.graphs.importers.xla.text import Module, leaves
 
 Term = Literal["start", "end", "working set", "cut"]

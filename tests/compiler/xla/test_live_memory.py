@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regal_jax.compiler.explain.live_memory import live_memory
 from regal_jax.compiler.xla.buffers import allocate
+from regal_jax.compiler.xla.live_memory import live_memory
 from regal_jax.graphs.importers.xla.text import parse_module
 from tests.compiler import programs
 from tests.compiler.xla import hlo_strategies

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regal_jax.compiler.explain.live_memory import LiveMemory
+from regal_jax.compiler.xla.live_memory import LiveMemory
 from regal_jax.environments.placement import bounds, min_cut
 from regal_jax.graphs.computation_graph import ComputationGraph
 

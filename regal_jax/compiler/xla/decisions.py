@@ -20,7 +20,7 @@ from regal_jax.compilation_cache import folder
 from regal_jax.errors import RegalError
 from regal_jax.graphs.files import write_atomically
 
-FORMAT = "regal-order/2"
+FORMAT = "regal-order/3"
 
 
 class Memory(NamedTuple):
@@ -45,12 +45,14 @@ class Decision(NamedTuple):
       name: what the order is by.
       order: of the instructions of some computations; empty for XLA's default.
       memory: of every order that was compiled, by name.
+      least: bytes beyond the arguments that every order needs.
     """
 
     module: str
     name: str
     order: Mapping[str, Sequence[str]]
     memory: Mapping[str, Memory]
+    least: int
 
 
 def default_folder() -> Path:
@@ -102,13 +104,14 @@ def _is_decision(content: Any) -> bool:
     """Whether the content of a file has the fields of a decision, of their types."""
     if not (isinstance(content, dict) and set(content) == set(Decision._fields)):
         return False
-    module, name, order, memory = (content[field] for field in Decision._fields)
+    module, name, order, memory, least = (content[field] for field in Decision._fields)
     return (
         all(isinstance(text, str) for text in (module, name))
         and all(isinstance(mapping, dict) for mapping in (order, memory))
         and all(_are(str, sequence) for sequence in order.values())
         and all(_are(int, sizes) and len(sizes) == 3 for sizes in memory.values())
         and name in memory
+        and type(least) is int
     )
 
 

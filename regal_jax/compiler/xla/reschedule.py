@@ -26,7 +26,9 @@ from regal_jax.compiler.xla.candidates import (
     is_settled,
 )
 from regal_jax.compiler.xla.decisions import Decision, Memory
+from regal_jax.compiler.xla.live_memory import live_memory
 from regal_jax.compiler.xla.module_orders import ModuleOrder, order_of, without_donations
+from regal_jax.compiler.xla.peak_bound import peak_bound
 from regal_jax.compiler.xla.scheduler_hook import PLATFORM, check_supported, compile_in_order
 from regal_jax.errors import CompilerError
 from regal_jax.graphs.importers.xla.text import Module, parse_module
@@ -72,6 +74,8 @@ class Report(NamedTuple):
       search_seconds, compile_seconds: spent on finding orders, and on all compilations.
       cached: whether the decision was made before.
       settled: whether XLA's order is at the lower bound, so that there was nothing to search for.
+      least: bytes of temporaries and results that every order of its instructions needs
+        (``peak_bound``), as far as XLA allocates by the rules of ``buffers``.
     """
 
     module: str
@@ -82,6 +86,7 @@ class Report(NamedTuple):
     compile_seconds: float = 0.0
     cached: bool = False
     settled: bool = False
+    least: int = 0
 
     @property
     def ratio(self) -> float:
@@ -101,7 +106,14 @@ class Report(NamedTuple):
                 f" {needs} of temporaries and results, XLA's {others}{self._kept_alive()}"
             )
         made = "decided before" if self.cached else f"search {self.search_seconds:.1f} s"
-        return f"{self.module}: {text}; {made}, compilation {self.compile_seconds:.1f} s"
+        return (
+            f"{self.module}: {text}{self._at_least()}; {made},"
+            f" compilation {self.compile_seconds:.1f} s"
+        )
+
+    def _at_least(self) -> str:
+        is_known = 0 < self.least < self.memory[self.chosen].total
+        return f"; no order needs less than {human_bytes(self.least)}" if is_known else ""
 
     def _kept_alive(self) -> str:
         donated = self.memory[DEFAULT].donated - self.memory[self.chosen].donated
@@ -138,7 +150,10 @@ def compile_best(
     if known and (compiled := _compile_known(lowered, known, own)) is not None:
         spent = time.perf_counter() - started
         return compiled, Report(
-            known.module, known.name, known.memory, {}, compile_seconds=spent, cached=True
+            *(known.module, known.name, known.memory, {}),
+            compile_seconds=spent,
+            cached=True,
+            least=known.least,
         )
     decision, report = _decide(lowered, options, own)
     compiled = _compile(lowered, decision, own)
@@ -172,10 +187,19 @@ def _decide(
         orders[one.name], memory[one.name] = one.order, memory_of(compiled)
     chosen = min(memory, key=lambda name: memory[name].total)
     order = {} if chosen == DEFAULT else orders[chosen]
-    decision = Decision(module.name, chosen, order, memory)
+    least = _least(module)
     settled = not found and is_settled(without_donations(module))
-    report = Report(module.name, chosen, memory, estimates, search_seconds, settled=settled)
-    return decision, report
+    report = Report(
+        *(module.name, chosen, memory, estimates, search_seconds), settled=settled, least=least
+    )
+    return Decision(module.name, chosen, order, memory, least), report
+
+
+def _least(module: Module) -> int:
+    """Bytes of temporaries and results that every order needs."""
+    memory = live_memory(module)
+    given = sum(one.num_bytes for one in memory.memories if one.kind in ("parameter", "constant"))
+    return max(0, peak_bound(module, memory).num_bytes - given)
 
 
 def _promising(found: Sequence[Candidate], memory: Mapping[str, Memory]) -> list[Candidate]:

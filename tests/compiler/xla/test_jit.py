@@ -162,7 +162,7 @@ def test_decisions_are_kept_on_disk(tmp_path):
     first, second = rj.jit(programs.branches, **options), rj.jit(programs.branches, **options)
     expected = first(*ARGUMENTS)
     (file,) = tmp_path.glob("*.json")
-    assert json.loads(file.read_text())["format"] == "regal-order/2"
+    assert json.loads(file.read_text())["format"] == "regal-order/3"
     assert same_bits(second(*ARGUMENTS), expected)
     assert (first.reports[0].cached, second.reports[0].cached) == (False, True)
     assert second.reports[0].chosen == first.reports[0].chosen

@@ -67,3 +67,15 @@ def test_a_program_at_its_bound_says_so():
     step(jnp.ones((8, 8)))
     assert step.reports[0].settled
     assert ": no order needs less, it is at the lower bound; " in str(step.reports[0])
+
+
+def test_a_report_says_what_every_order_needs():
+    def fork(x):
+        return sum(jnp.tanh(jnp.outer(x * k, x)) @ x for k in range(1, 5))
+
+    step = rj.jit(fork, cache=None)
+    step(jnp.ones(256))
+    report = step.reports[0]
+    assert 4 * 256 * 256 <= report.least <= min(one.total for one in report.memory.values())
+    is_more = report.memory[report.chosen].total > report.least
+    assert ("; no order needs less than 25" in str(report)) == is_more

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from regal_jax.environments.base import has_machines
-from regal_jax.environments.placement import bounds, min_cut
+from regal_jax.environments.placement import bounds, min_cut, set_bound
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.rcpsp import bounds as machine_bounds
 from regal_jax.environments.rcpsp.problem import MachineProblem
@@ -17,7 +17,7 @@ from regal_jax.errors import BoundError, OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 
-MINIMUM_CUT = "minimum cut"
+MINIMUM_CUT, OF_A_SET = "minimum cut", "first or last of a set"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,10 +26,11 @@ class Bound:
 
     Attributes:
       value: bytes of the fullest device, or us.
-      kind: why. Of peak memory "minimum cut", "working set", "bytes at the end", "parameters" (see
+      kind: why. Of peak memory "minimum cut", "first or last of a set" (see
+        ``placement.set_bound``), "working set", "bytes at the end", "parameters" (see
         ``placement.bounds``); of the makespan "path" and "work" (see ``rcpsp.bounds``).
-      witness: a ``CutBound`` (an op and a flow), the ops of a path or that share the work, or None
-        for what a graph shows without one.
+      witness: a ``CutBound`` (an op and a flow), a ``SetBound`` (ops and flows), the ops of a path
+        or that share the work, or None for what a graph shows without one.
       objective, num_devices: of the schedules; the number of machine types for graphs with them.
     """
 
@@ -67,6 +68,11 @@ def lower_bound(
     found = [Bound(-(-cut.num_bytes // devices), MINIMUM_CUT, cut, objective, devices)]
     for kind, bytes_of in bounds.PLACEMENT_BOUNDS.items():
         found.append(Bound(bytes_of(graph, devices), kind, None, objective, devices))
+    network, order = min_cut.Network(graph), graph.topological_order
+    ends = set_bound.set_bound(network, order, cut.num_bytes)
+    if ends.ops.size:
+        of_set = set_bound.certified(graph, ends.ops, ends.is_last)
+        found.append(Bound(-(-of_set.num_bytes // devices), OF_A_SET, of_set, objective, devices))
     return max(found, key=lambda bound: bound.value)
 
 
@@ -98,6 +104,13 @@ def _cut(graph: ComputationGraph, witness: Any, devices: int) -> int:
     if not isinstance(witness, min_cut.CutBound):
         raise BoundError("witness: a minimum cut has a CutBound")
     min_cut.check_cut(graph, witness)
+    return -(-witness.num_bytes // devices)
+
+
+def _set(graph: ComputationGraph, witness: Any, devices: int) -> int:
+    if not isinstance(witness, set_bound.SetBound):
+        raise BoundError("witness: the first or last of a set has a SetBound")
+    set_bound.check_set(graph, witness)
     return -(-witness.num_bytes // devices)
 
 
@@ -134,6 +147,7 @@ def _placement(bytes_of: Callable[[ComputationGraph, int], int]):
 _SHOWN: Mapping[str, Mapping[str, Callable[[ComputationGraph, Any, int], float]]] = {
     "peak_memory": {
         MINIMUM_CUT: _cut,
+        OF_A_SET: _set,
         **{kind: _placement(bytes_of) for kind, bytes_of in bounds.PLACEMENT_BOUNDS.items()},
     },
     "makespan": {"path": _path, "work": _work},

@@ -74,6 +74,11 @@ class Schedule:
             return None
         return self.cost / self.lower_bound - 1.0 if self.lower_bound else float(self.cost > 0)
 
+    @property
+    def is_optimal(self) -> bool:
+        """Whether it is proven that no schedule costs less."""
+        return self.lower_bound is not None and self.cost <= self.lower_bound
+
     def ops_in_order(self) -> np.ndarray:
         """int64[O]: the ops in execution order, transfers left out."""
         return self.steps[self.steps < len(self.placement)]

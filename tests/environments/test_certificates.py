@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import regal_jax as rj
 from regal_jax.errors import BoundError, GraphError, OptionError
+from tests.environments.placement.test_set_bound import branches
 from tests.environments.rcpsp.cases import machine_graphs
 from tests.oracles import machine_scheduling
 from tests.oracles.exhaustive_search import least_peak_memory
@@ -44,11 +45,21 @@ def test_never_above_the_least_makespan(graph):
 def test_more_than_the_witness_shows_is_refused(objective, num_devices, seed):
     graph = random_graph(seed, 30)
     bound = rj.lower_bound(graph, objective=objective, num_devices=num_devices)
-    assert bound.value == rj.PlacementProblem(graph, num_devices, objective).lower_bound
+    assert bound.value >= rj.PlacementProblem(graph, num_devices, objective).lower_bound
     rj.check_bound(graph, bound)
     for value in (bound.value + 1, float("inf"), float("nan")):
         with pytest.raises(BoundError, match=r"value: .* is claimed, its .* shows"):
             rj.check_bound(graph, dataclasses.replace(bound, value=value))
+
+
+def test_the_first_or_last_of_a_set():
+    graph = branches(4)
+    bound = rj.lower_bound(graph, num_devices=1)
+    assert (bound.value, bound.kind) == (140, "first or last of a set")
+    rj.check_bound(graph, bound)
+    with pytest.raises(BoundError, match="has a SetBound"):
+        rj.check_bound(graph, dataclasses.replace(bound, witness=None))
+    assert rj.optimize(graph, num_devices=1, method="exact").is_optimal
 
 
 def test_every_kind_of_peak_by_hand():

@@ -59,6 +59,7 @@ def test_optional_fields_have_defaults():
     assert (schedule.start, schedule.peak_memory, schedule.history) == (None, (), ())
     assert (schedule.method, schedule.evaluations, schedule.lower_bound) == ("", 0, None)
     assert schedule.gap is None
+    assert not schedule.is_optimal
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,9 @@ def test_optional_fields_have_defaults():
 )
 def test_gap_of_peak_memory(lower_bound, peak, gap):
     schedule = schedules.schedule_from_json(changed(objective="peak_memory"))
-    assert schedule.replace(lower_bound=lower_bound, peak_memory=peak).gap == gap
+    proven = schedule.replace(lower_bound=lower_bound, peak_memory=peak)
+    assert proven.gap == gap
+    assert proven.is_optimal == (gap == 0)
 
 
 def test_file_round_trip(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import regal_jax as rj
-from regal_jax.environments.placement import bounds, min_cut
+from regal_jax.environments.placement import bounds, min_cut, set_bound
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.search.exact_order import search
 from tests.oracles.exhaustive_search import least_peak_memory
@@ -40,6 +40,8 @@ def test_one_device(block):
         cut = min_cut.min_cut_bound(graph)
         min_cut.check_cut(graph, cut)
         assert cut.num_bytes <= least
+        ends = set_bound.set_bound(min_cut.Network(graph), graph.topological_order, cut.num_bytes)
+        assert ends.num_bytes <= least
         found = search.GapSearch(graph, graph.topological_order, cut.num_bytes)
         found.run(10**7)
         assert found.proof.peak == found.proof.lower_bound == least

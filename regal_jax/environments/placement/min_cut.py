@@ -18,12 +18,13 @@ that one of them holds at least a D-th.
 
 import dataclasses
 import heapq
+from collections.abc import Sequence
 
 import numpy as np
 
 from regal_jax.errors import BoundError, OptionError
 from regal_jax.graphs import precedence
-from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
+from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
 from regal_jax.native import max_flow
 
 
@@ -111,7 +112,14 @@ def check_cut(graph: ComputationGraph, bound: CutBound) -> None:
     if not 0 <= bound.op < graph.num_ops:
         raise BoundError(f"the graph has no op {bound.op}")
     network = Network(graph)
-    arcs, flow = network.arcs, np.asarray(bound.flow)
+    shown = shown_by(network, bound.op, network.sides(bound.op), bound.flow)
+    if bound.num_bytes > shown:
+        raise BoundError(f"{bound.num_bytes} bytes claimed, its flow shows {shown}")
+
+
+def shown_by(network: "Network", op: int, side: np.ndarray, flow: np.ndarray) -> int:
+    """Bytes that are in memory at an op, by a flow from sources to sinks. Raises BoundError."""
+    arcs, flow = network.arcs, np.asarray(flow)
     if flow.shape != arcs.capacity.shape or flow.dtype.kind != "i":
         raise BoundError(f"its flow must be {len(arcs.capacity)} integers")
     if np.any(flow < 0) or np.any(flow > arcs.capacity):
@@ -119,12 +127,9 @@ def check_cut(graph: ComputationGraph, bound: CutBound) -> None:
     net = np.zeros(arcs.num_nodes, object)  # Python's integers: no sum is too large
     np.add.at(net, arcs.tail, flow.astype(object))
     np.add.at(net, arcs.head, -flow.astype(object))
-    side = network.sides(bound.op)
     if any(net[node] != 0 for node in np.flatnonzero(side == max_flow.INSIDE)):
         raise BoundError("its flow gets lost, or comes from nowhere, on the way")
-    shown = sum(net[side == max_flow.SOURCE]) + int(network.own[bound.op])
-    if bound.num_bytes > shown:
-        raise BoundError(f"{bound.num_bytes} bytes claimed, its flow shows {shown}")
+    return sum(net[side == max_flow.SOURCE]) + int(network.own[op])
 
 
 def arcs_of(graph: ComputationGraph, pairs: np.ndarray) -> Arcs:
@@ -221,7 +226,7 @@ class Network(FlowNetwork):
 
     def sides(self, op: int) -> np.ndarray:
         """int8[N]: ancestors and the start are sources; op, its descendants, the end are sinks."""
-        return self.sides_of(op, _reached(self.before, op), _reached(self.after, op))
+        return self.sides_of(op, reached(self.before, [op]), reached(self.after, [op]))
 
     def sides_of(self, op: int, ancestors: np.ndarray, descendants: np.ndarray) -> np.ndarray:
         """The same for known ancestors and descendants, numbers or bool[O]."""
@@ -249,9 +254,9 @@ class Network(FlowNetwork):
         return np.where((missing == 0) & ~below, cut + self.own, np.iinfo(np.int64).max)
 
 
-def _reached(rows, op: int) -> np.ndarray:
-    """What is reached from an op along rows, but for the op."""
-    seen, fresh = set(), [op]
+def reached(rows: RaggedRows, ops: Sequence[int]) -> np.ndarray:
+    """What is reached from some ops along rows, ``Network.before`` or ``after``."""
+    seen, fresh = set(), list(ops)
     while fresh:
         found = [other for one in fresh for other in rows.row(one).tolist()]
         fresh = [other for other in dict.fromkeys(found) if other not in seen]

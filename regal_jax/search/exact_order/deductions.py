@@ -13,6 +13,7 @@ import heapq
 import numpy as np
 
 from regal_jax.environments.placement import min_cut
+from regal_jax.environments.placement.set_bound import set_bound
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.native import max_flow
 
@@ -66,6 +67,10 @@ class Deductions:
                 changed |= self._deduce_at(op, limit)
                 if self.refuted:
                     return
+        if self.pairs:
+            found = set_bound(self._network, order, limit, stops)
+            self.flows += found.flows
+            self.refuted = found.num_bytes > limit
 
     def _deduce_at(self, op: int, limit: int) -> bool:
         """What follows from one op's cuts; whether that is something new."""

@@ -9,6 +9,7 @@ of S; f(S or T) + f(S and T) <= f(S) + f(T), as for every cut. From these follow
 - *Lower ground.* If any S is reached with f(S) <= f(A), the largest least Y between A and S is
   reached within the limit as well, and a commit.
 - *Lazy ops* (``sides.lazy_ops``) run when another op needs them, ops that raise nothing at once.
+- *Sets* (``placement.set_bound``): some op runs first of each set, and some op last.
 - *Deductions* (``deductions``) order ops that every order within the limit orders so.
 
 ``_Climb`` commits from both ends for one limit. It finds an order, or exhausts what can be reached
@@ -22,6 +23,7 @@ from collections.abc import Callable
 import numpy as np
 
 from regal_jax.environments.placement import min_cut
+from regal_jax.environments.placement.set_bound import set_bound
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.native import max_flow
@@ -87,6 +89,7 @@ class GapSearch:
         self.deductions: Deductions | None = None  # the last
         self.deduced_limit = -1
         self.turn = 0
+        self.sets_tried = False
         bound = max(lower_bound, min_cut.given_bytes(graph))
         self.proof = Proof(np.asarray(order), order_peak(graph, order), bound, 0)
 
@@ -125,6 +128,8 @@ class GapSearch:
         while self._goes_on and (gap is None or self._gap <= gap * (1 - LEAST_GAIN)):
             gap = self._gap
             self._rise(lambda limit: self._climb(limit, effort))
+            if self._goes_on and not self.sets_tried:
+                self._bound_by_sets()
             if self._goes_on and self.descendants is not None:
                 self._deduce_bound(most_flows)
             if self._goes_on and self.deductions is not None and self.deductions.pairs:
@@ -147,6 +152,15 @@ class GapSearch:
                 step = max(2 * step, self.proof.lower_bound - begin)
             else:
                 step, failures = step // 4, failures + (1 if step else MOST_FAILURES)
+
+    def _bound_by_sets(self) -> None:
+        """Raises the bound by the ops that run first or last of sets."""
+        proof, network = self.proof, min_cut.Network(self.graph)
+        found = set_bound(network, proof.order, proof.lower_bound, self.out_of_time)
+        self.sets_tried = not self.out_of_time()
+        self._learn(states=proof.states + found.flows * self.graph.num_ops)
+        if found.ops.size:
+            self._learn(lower_bound=min(found.num_bytes, proof.peak))
 
     def _deduce_bound(self, most_flows: int) -> None:
         """Refutes limits by deductions alone."""

@@ -25,7 +25,7 @@ def main(_) -> None:
         print("\n".join(claims.judged(settings.claims, known)))
         return
     output = launch.folder(settings, FLAGS)
-    rows = runs.run(runs.graphs(settings), settings, output / "results.csv")
+    rows = runs.run(runs.corpora(settings), settings, output / "results.csv")
     print(report.proven(rows))
     print(report.still_open(rows))
 

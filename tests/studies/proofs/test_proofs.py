@@ -49,8 +49,8 @@ def test_runs_resume_and_are_bounds(tmp_path):
     graphs = [random_graph(seed, 12).replace(name=f"g{seed}") for seed in range(3)]
     save_graphs(graphs, tmp_path / "graphs.jsonl")
     settings = Settings(folder=str(tmp_path), devices=(1, 2), parts=(1,), seconds=0.3)
-    some = runs.graphs(settings)
-    assert sorted(graph.name for graph in some) == ["g0", "g1", "g2"]
+    some = runs.corpora(settings)
+    assert sorted(graph.name for graph in some[""]) == ["g0", "g1", "g2"]
     rows = runs.run(some, settings, tmp_path / "results.csv")
     assert runs.run(some, settings, tmp_path / "results.csv") == rows
     for setting in ("1 device", "2 devices"):
@@ -85,3 +85,15 @@ def test_microbatches_have_names_of_their_own():
     assert runs.in_parts(graph, 1).name == "a"
     assert runs.in_parts(graph, 2).name == "a@2"
     assert runs.in_parts(graph, 2).num_ops == 12
+
+
+def test_layered_graphs_have_settings_of_their_sizes(tmp_path):
+    settings = Settings(layered=(20, 30), max_graphs=2, seconds=0.3)
+    some = runs.corpora(settings)
+    assert {name: len(graphs) for name, graphs in some.items()} == {
+        "20 layered ops": 2,
+        "30 layered ops": 2,
+    }
+    rows = runs.run(some, settings, tmp_path / "results.csv")
+    answers = report.best_known(rows, "1 device, 30 layered ops")
+    assert {answer.ops for answer in answers.values()} == {30}

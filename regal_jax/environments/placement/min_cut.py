@@ -25,7 +25,7 @@ import numpy as np
 from regal_jax.errors import BoundError, OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
-from regal_jax.native import max_flow
+from regal_jax.native import max_flow, reach
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -83,8 +83,8 @@ def min_cut_bound(
         raise OptionError(f"most_flows must be at least 1, got {most_flows}")
     if not graph.num_ops:
         return CutBound(always_bytes(graph), -1, np.zeros(0, np.int64), True)
-    network = Network(graph)
-    at_most = step_bytes(graph, graph.topological_order)
+    network, order = Network(graph), graph.topological_order
+    at_most = step_bytes(graph, order)
     todo = [(-int(size), op) for op, size in enumerate(at_most)]
     heapq.heapify(todo)
     best, flows = CutBound(-1, -1, np.zeros(0, np.int64), False), 0
@@ -100,6 +100,8 @@ def min_cut_bound(
         cut, below, flow = network.least_cut(op)
         flows += 1
         np.minimum(at_most, network.bytes_after(cut, below), out=at_most)
+        after_cut = np.concatenate([order[below[order]], order[~below[order]]])
+        np.minimum(at_most, step_bytes(graph, after_cut), out=at_most)
         if cut + network.own[op] > best.num_bytes:
             best = CutBound(int(cut + network.own[op]), op, flow, False)
     return dataclasses.replace(best, is_exact=True)
@@ -221,12 +223,20 @@ class Network(FlowNetwork):
         self.graph = graph
         self.own = always_bytes(graph) + _own_bytes(graph)
         before, after = self.pairs.T
-        self.before = ragged_rows(after, before, graph.num_ops)
-        self.after = ragged_rows(before, after, graph.num_ops)
+        self._before = ragged_rows(after, before, graph.num_ops)
+        self._after = ragged_rows(before, after, graph.num_ops)
+
+    def before(self, ops: Sequence[int] | np.ndarray) -> np.ndarray:
+        """bool[O]: what precedes one of some ops."""
+        return _reached(self._before, ops)
+
+    def after(self, ops: Sequence[int] | np.ndarray) -> np.ndarray:
+        """bool[O]: what follows one of some ops."""
+        return _reached(self._after, ops)
 
     def sides(self, op: int) -> np.ndarray:
         """int8[N]: ancestors and the start are sources; op, its descendants, the end are sinks."""
-        return self.sides_of(op, reached(self.before, [op]), reached(self.after, [op]))
+        return self.sides_of(op, self.before([op]), self.after([op]))
 
     def sides_of(self, op: int, ancestors: np.ndarray, descendants: np.ndarray) -> np.ndarray:
         """The same for known ancestors and descendants, numbers or bool[O]."""
@@ -254,14 +264,11 @@ class Network(FlowNetwork):
         return np.where((missing == 0) & ~below, cut + self.own, np.iinfo(np.int64).max)
 
 
-def reached(rows: RaggedRows, ops: Sequence[int]) -> np.ndarray:
-    """What is reached from some ops along rows, ``Network.before`` or ``after``."""
-    seen, fresh = set(), list(ops)
-    while fresh:
-        found = [other for one in fresh for other in rows.row(one).tolist()]
-        fresh = [other for other in dict.fromkeys(found) if other not in seen]
-        seen.update(fresh)
-    return np.fromiter(seen, np.int64, len(seen))
+def _reached(rows: RaggedRows, ops: Sequence[int] | np.ndarray) -> np.ndarray:
+    num_ops = len(rows.offsets) - 1
+    seen, stack = np.zeros(num_ops, np.int8), np.empty(num_ops, np.int32)
+    reach.mark(rows.offsets, rows.values, np.asarray(ops, np.int64), seen, stack)
+    return seen.view(bool)
 
 
 def _own_bytes(graph: ComputationGraph) -> np.ndarray:

@@ -172,12 +172,11 @@ def _ends(
     network: min_cut.Network, ops: np.ndarray, is_last: bool
 ) -> Iterator[tuple[int, np.ndarray]]:
     """(op, its sides) for each op of a set that may run first of it, or last."""
-    members = ops.tolist()
-    beyond = min_cut.reached(network.before if is_last else network.after, members)
-    inner, others = set(beyond.tolist()), np.concatenate([beyond, ops])
-    for op in members:
-        if op in inner:
-            continue
+    beyond = network.before(ops) if is_last else network.after(ops)
+    others = beyond.copy()
+    others[ops] = True
+    for op in ops[~beyond[ops]].tolist():
         side = network.sides(op)
-        side[others], side[op] = max_flow.SOURCE if is_last else max_flow.SINK, max_flow.SINK
+        side[: len(others)][others] = max_flow.SOURCE if is_last else max_flow.SINK
+        side[op] = max_flow.SINK
         yield op, side

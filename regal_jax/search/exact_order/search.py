@@ -12,9 +12,10 @@ of S; f(S or T) + f(S and T) <= f(S) + f(T), as for every cut. From these follow
 - *Sets* (``placement.set_bound``): some op runs first of each set, and some op last.
 - *Deductions* (``deductions``) order ops that every order within the limit orders so.
 
-``_Climb`` commits from both ends for one limit. It finds an order, or exhausts what can be reached
-from one end and so proves that there is none, or gives up. ``GapSearch`` decides for limits between
-the bound and the best order, with more and more effort, until they meet.
+``nested_cuts`` finds good orders. ``_Climb`` commits from both ends for one limit. It finds an
+order, or exhausts what can be reached from one end and so proves that there is none, or gives up.
+``GapSearch`` decides for limits between the bound and the best order, with more and more effort,
+until they meet.
 """
 
 import dataclasses
@@ -29,6 +30,7 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.native import max_flow
 from regal_jax.search.exact_order import kernel, sides
 from regal_jax.search.exact_order.deductions import MOST_OPS, Deductions
+from regal_jax.search.orders import nested_cuts
 from regal_jax.search.orders.dynamic_programming import order_peak
 
 EFFORTS = (1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000)
@@ -124,6 +126,7 @@ class GapSearch:
 
     def _narrow(self, effort: int, most_flows: int) -> None:
         """Decides for limits from the bound to below the best peak until that gains little."""
+        self._nest(most_flows)
         gap = None
         while self._goes_on and (gap is None or self._gap <= gap * (1 - LEAST_GAIN)):
             gap = self._gap
@@ -138,6 +141,21 @@ class GapSearch:
             for limit in (high - 1, (low + high) // 2):
                 if self._goes_on and self.proof.lower_bound < limit < self.proof.peak:
                     self._climb(limit, effort)
+
+    def _nest(self, most_flows: int) -> None:
+        """Better orders by nested cuts."""
+        proof = self.proof
+        found = nested_cuts.improve(
+            self.graph,
+            proof.order,
+            lower_bound=proof.lower_bound,
+            most_flows=most_flows,
+            stops=lambda: self._counted(proof.states),
+            seed=self.turn,
+        )
+        self._learn(states=proof.states + found.flows * self.graph.num_ops)
+        if found.peak < proof.peak:
+            self._learn(order=found.order, peak=found.peak)
 
     @property
     def _gap(self) -> int:

@@ -126,11 +126,12 @@ class GapSearch:
 
     def _narrow(self, effort: int, most_flows: int) -> None:
         """Decides for limits from the bound to below the best peak until that gains little."""
-        self._nest(most_flows)
         gap = None
         while self._goes_on and (gap is None or self._gap <= gap * (1 - LEAST_GAIN)):
-            gap = self._gap
+            is_first, gap = gap is None, self._gap
             self._rise(lambda limit: self._climb(limit, effort))
+            if self._goes_on and is_first:
+                self._nest(most_flows)
             if self._goes_on and not self.sets_tried:
                 self._bound_by_sets()
             if self._goes_on and self.descendants is not None:

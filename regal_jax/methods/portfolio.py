@@ -33,8 +33,8 @@ LOCAL_SEARCH = Arm(refinement.polish)
 BLOCK_MOVES = Arm(refinement.climb, most=5000, least_seconds=10.0)
 
 PROOF_PART = 0.7
-"""Of what is left of the budget, for ``exact``, at first and at last; of 0.3, 0.45, 0.6 and 0.75 the
-largest left the smallest gaps on the 16 validation graphs of the zoo that were furthest open."""
+"""Of what is left of the budget, for ``exact``, at first and at last. Of 0.3, 0.45, 0.6 and 0.75
+the largest left the smallest gaps on the 16 validation graphs that were furthest open."""
 PROOF_PART_OF_SEVERAL = 0.03
 """For several devices, at first: a larger one left 24 validation graphs 0.4 % worse at 5,000
 evaluations with hardly better bounds."""

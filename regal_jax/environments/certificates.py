@@ -46,6 +46,7 @@ def lower_bound(
     *,
     objective: Objective = "peak_memory",
     num_devices: int | None = None,
+    order: np.ndarray | None = None,
 ) -> Bound:
     """The strongest bound that has a witness, whatever the transfer times and capacities.
 
@@ -54,6 +55,8 @@ def lower_bound(
       objective: "peak_memory" or "makespan"; the latter on the graph's machine types, if it has
         any.
       num_devices: D, 2 unless given, or the number of machine types.
+      order: int[O], a valid order of the ops, such as ``Schedule.ops_in_order``. The less memory it
+        needs on one device, the sooner the bound of a large graph is found; it is the same bound.
 
     Raises:
       OptionError: for an option out of range. GraphError: for a graph that ``MachineProblem``
@@ -64,16 +67,29 @@ def lower_bound(
     if objective == "makespan":
         shown = machine_bounds.strongest(_on_machines(graph, devices))
         return Bound(shown.value, shown.kind, shown.ops, objective, devices)
-    cut = min_cut.min_cut_bound(graph)
+    order = graph.topological_order if order is None else _checked(graph, order)
+    cut = min_cut.min_cut_bound(graph, order=order)
     found = [Bound(-(-cut.num_bytes // devices), MINIMUM_CUT, cut, objective, devices)]
     for kind, bytes_of in bounds.PLACEMENT_BOUNDS.items():
         found.append(Bound(bytes_of(graph, devices), kind, None, objective, devices))
-    network, order = min_cut.Network(graph), graph.topological_order
-    ends = set_bound.set_bound(network, order, cut.num_bytes)
+    ends = set_bound.set_bound(min_cut.Network(graph), order, cut.num_bytes)
     if ends.ops.size:
         of_set = set_bound.certified(graph, ends.ops, ends.is_last)
         found.append(Bound(-(-of_set.num_bytes // devices), OF_A_SET, of_set, objective, devices))
     return max(found, key=lambda bound: bound.value)
+
+
+def _checked(graph: ComputationGraph, order: Any) -> np.ndarray:
+    """A valid order of the ops, or OptionError."""
+    order = np.asarray(order)
+    if order.ndim != 1 or not np.array_equal(np.sort(order), np.arange(graph.num_ops)):
+        raise OptionError(f"order: must be every op from 0 to {graph.num_ops - 1} once")
+    before, _, after = graph.edges.T
+    position = np.argsort(order)
+    if late := np.flatnonzero(position[before] > position[after]).tolist():
+        first, second = before[late[0]], after[late[0]]
+        raise OptionError(f"order: op {second} comes before op {first}, whose output it reads")
+    return order
 
 
 def check_bound(graph: ComputationGraph, bound: Bound) -> None:

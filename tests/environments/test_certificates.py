@@ -191,3 +191,31 @@ def test_durations_that_add_exactly_lose_nothing():
     third = graph.replace(duration=np.full(4, 1 / 3))
     lowered = rj.lower_bound(third, objective="makespan", num_devices=1).value
     assert 4 / 3 - 1e-12 < lowered < 4 / 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bound_is_the_same_whatever_the_order(seed):
+    graph = random_graph(seed, 40)
+    schedule = rj.optimize(graph, num_devices=1, evaluations=1000)
+    bounds = [
+        rj.lower_bound(graph, num_devices=1, order=order)
+        for order in (None, schedule.ops_in_order(), graph.topological_order)
+    ]
+    assert len({bound.value for bound in bounds}) == 1
+    for bound in bounds:
+        rj.check_bound(graph, bound)
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        ([0, 0], "every op"),
+        ([0], "every op"),
+        ([[0, 1]], "every op"),
+        ([1, 0], "op 1 comes before"),
+    ],
+)
+def test_orders_that_are_none(order, message):
+    graph = rj.ComputationGraph.create(num_ops=2, producer=[0], size=[1], consumers=[[1]])
+    with pytest.raises(OptionError, match=message):
+        rj.lower_bound(graph, num_devices=1, order=np.array(order))

@@ -68,12 +68,17 @@ class Arcs:
 
 
 def min_cut_bound(
-    graph: ComputationGraph, *, enough: int | None = None, most_flows: int | None = None
+    graph: ComputationGraph,
+    *,
+    order: np.ndarray | None = None,
+    enough: int | None = None,
+    most_flows: int | None = None,
 ) -> CutBound:
-    """The largest cut over the ops, which are tried in the order of what they need in known orders.
+    """The largest cut over the ops; those that need most in known orders are tried first.
 
     Args:
       graph: the graph.
+      order: int[O], an order of the ops; the less it needs, the fewer flows it takes.
       enough: stop at a bound of so many bytes, such as a known peak: more there can't be.
       most_flows: ops to try at most, None for all that matter.
 
@@ -83,7 +88,7 @@ def min_cut_bound(
         raise OptionError(f"most_flows must be at least 1, got {most_flows}")
     if not graph.num_ops:
         return CutBound(always_bytes(graph), -1, np.zeros(0, np.int64), True)
-    network, order = Network(graph), graph.topological_order
+    network, order = Network(graph), graph.topological_order if order is None else order
     at_most = step_bytes(graph, order)
     todo = [(-int(size), op) for op, size in enumerate(at_most)]
     heapq.heapify(todo)

@@ -36,10 +36,6 @@ RANDOM_ORDERS = 100
 """Of the random baseline (section 5)."""
 DEPTH_FIRST_SECONDS = 60.0
 """Of the depth-first dynamic programme without a time limit; the paper's has an hour."""
-NARROW_WIDTH = 1000
-"""The most states of the beam that ``auto`` begins with; fewer for small budgets."""
-NARROW_PART = 10
-"""The beam is no wider than the budget over this, and takes no more of the time left."""
 
 GUIDED_WIDTH = 300
 """Of the dynamic programme that a policy guides: about as fast as 1,000 unguided, and better."""
@@ -94,35 +90,6 @@ def run_approximate_dp(problem: PlacementProblem, budget: Budget) -> Result:
         problem.graph, width=budget.evaluations, deadline=budget.deadline
     )
     return _of_result(problem, budget, found)
-
-
-def narrowly(problem: PlacementProblem, budget: Budget, found: Result) -> Result:
-    """A narrow approximate dynamic programme below a known cost, and narrow searches that improve
-    on the best (``dynamic_programming.improve``), where they are for the problem.
-
-    As many states as ops count as one evaluation: so many steps of an order were looked at.
-    """
-    left = budget.evaluations - found.evaluations
-    if problem.objective != "peak_memory" or problem.num_devices != 1 or left < 1:
-        return found
-    width = max(1, min(NARROW_WIDTH, left // NARROW_PART))
-    deadline = time.perf_counter() + budget.seconds_left / NARROW_PART
-    order, graph = found.schedule.ops_in_order(), problem.graph
-    beam = dynamic_programming.beam_search(
-        graph, width=width, upper_bound=int(found.cost), deadline=deadline
-    )
-    if beam.order is not None and beam.peak < found.cost:
-        order = beam.order
-    best = dynamic_programming.improve(
-        graph, order, width=width, potentials=[None], deadline=deadline
-    )
-    spent = min((beam.states + best.states) // max(graph.num_ops, 1) + 1, left)
-    better = found
-    if best.peak < found.cost:
-        better = of_order(problem, np.asarray(best.order))
-    point = (found.evaluations + spent, better.cost)
-    budget.on_progress(*point)
-    return Result(better.schedule, point[0], (*found.history, point))
 
 
 @registry.method("dp", paper=PAPER)

@@ -10,7 +10,7 @@ import numpy as np
 
 from regal_jax import registry
 from regal_jax.environments.placement.problem import PlacementProblem
-from regal_jax.methods import exact, ordering, refinement, simple
+from regal_jax.methods import exact, refinement, simple
 from regal_jax.options import Budget, Result, some_seconds
 
 
@@ -32,14 +32,12 @@ class Arm(NamedTuple):
 LOCAL_SEARCH = Arm(refinement.polish)
 BLOCK_MOVES = Arm(refinement.climb, most=5000, least_seconds=10.0)
 
-PROOF_PART = 0.7
-"""Of what is left of the budget, for ``exact``, at first and at last. Of 0.3, 0.45, 0.6 and 0.75
-the largest left the smallest gaps on the 16 validation graphs that were furthest open."""
-PROOF_PART_OF_SEVERAL = 0.03
-"""For several devices, at first: a larger one left 24 validation graphs 0.4 % worse at 5,000
-evaluations with hardly better bounds."""
+PROOF_PART = 0.03
+"""Of the budget, for the bound and better orders on several devices: 0.3 left 24 validation graphs
+0.4 % worse at 5,000 evaluations with hardly better bounds. On one device it is all there is: less
+left larger gaps on the 16 validation graphs that were furthest open."""
 PROOF_WORK = 10_000_000
-"""Without a deadline at most so many maximum flows times ops each time, a second or two."""
+"""Without a deadline at most so many maximum flows times ops, a second or two."""
 
 SOME_SECONDS = functools.partial(some_seconds, evaluations=1_000_000)
 """Most evaluations are incremental."""
@@ -55,23 +53,19 @@ LEAST_SECONDS = 0.1
 def run_portfolio(problem: PlacementProblem, budget: Budget) -> Result:
     """What is best within a budget of evaluations or, with a deadline, of time.
 
-    First the cheap schedules and, for the memory of one device, a share for ``exact`` and a narrow
-    beam of orders; then local search and block moves take turns, each from the best schedule so
-    far. Next is whichever gained most in its last turn, by seconds with a deadline, by evaluations
-    without; on ties (nobody gains) the one that has waited longest. At last ``exact`` again, from
-    the best order. Ends at the lower bound. Never worse than any cheap schedule.
+    First the cheap schedules and, for memory, a share for ``exact``, which on one device is all of
+    the time; then local search and block moves take turns, each from the best schedule so far. Next
+    is whichever gained most in its last turn, by seconds with a deadline, by evaluations without;
+    on ties (nobody gains) the one that has waited longest. Ends at the lower bound. Never worse
+    than any cheap schedule.
     """
-    start, prover = simple.cheapest(problem, budget), exact.Prover(problem)
-    share = PROOF_PART if exact.is_for(problem) else PROOF_PART_OF_SEVERAL
-    found = _proven(prover, budget, start, share)
+    start = simple.cheapest(problem, budget)
+    found = _proven(problem, budget, start)
     if found.cost <= max(problem.lower_bound, found.lower_bound):
         return found
-    beam = ordering.narrowly(problem, budget, found)
-    found = beam._replace(lower_bound=found.lower_bound)
-    searched = _take_turns(problem, _before_proof(problem, budget, found), found)
+    searched = _take_turns(problem, budget, found)
     bound = max(found.lower_bound, searched.lower_bound)
-    found = _exactly_better(problem, start, searched)._replace(lower_bound=bound)
-    return _proven(prover, budget, found, 1.0) if exact.is_for(problem) else found
+    return _exactly_better(problem, start, searched)._replace(lower_bound=bound)
 
 
 def _take_turns(problem: PlacementProblem, budget: Budget, found: Result) -> Result:
@@ -95,17 +89,16 @@ def _take_turns(problem: PlacementProblem, budget: Budget, found: Result) -> Res
     return found
 
 
-def _proven(prover: exact.Prover, budget: Budget, found: Result, share: float) -> Result:
-    """After a share of the budget for proofs, where there are any."""
-    if prover.problem.objective != "peak_memory":
+def _proven(problem: PlacementProblem, budget: Budget, found: Result) -> Result:
+    """After a share of the budget for ``exact``, where it is for the objective."""
+    if problem.objective != "peak_memory":
         return found
-    most = math.inf if _is_timed(budget) else PROOF_WORK / max(prover.problem.graph.num_ops, 1)
-    return prover.prove(exact.part(budget, found, share, most), found)
-
-
-def _before_proof(problem: PlacementProblem, budget: Budget, found: Result) -> Budget:
-    """What is left for the searches, if a proof is to follow."""
-    return exact.part(budget, found, 1 - PROOF_PART) if exact.is_for(problem) else budget
+    share = 1.0 if exact.is_for(problem) else PROOF_PART
+    most = math.inf if _is_timed(budget) else PROOF_WORK / max(problem.graph.num_ops, 1)
+    left = min(share * (budget.evaluations - found.evaluations), most)
+    deadline = time.perf_counter() + share * budget.seconds_left
+    part = budget._replace(evaluations=found.evaluations + int(left), deadline=deadline)
+    return exact.prove(problem, part, found)
 
 
 def _exactly_better(problem: PlacementProblem, start: Result, found: Result) -> Result:

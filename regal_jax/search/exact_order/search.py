@@ -68,8 +68,7 @@ class Proof:
 
 
 class GapSearch:
-    """A search for the best order and the best bound, which meet in the end; it goes on where it
-    was left.
+    """A search for the best order and the best bound, which meet in the end.
 
     Args:
       graph: the graph.
@@ -95,11 +94,6 @@ class GapSearch:
         bound = max(lower_bound, min_cut.given_bytes(graph))
         self.proof = Proof(np.asarray(order), order_peak(graph, order), bound, 0)
 
-    def offer(self, order: np.ndarray) -> None:
-        """Another order to improve on; the better one is kept."""
-        if (peak := order_peak(self.graph, order)) < self.proof.peak:
-            self.proof = dataclasses.replace(self.proof, order=np.asarray(order), peak=peak)
-
     def run(
         self,
         most_states: int,
@@ -109,8 +103,8 @@ class GapSearch:
         """Spends a budget.
 
         Args:
-          most_states: sets to reach at most, with those of earlier runs (``Proof.states``; it can
-            be a little more, since it is looked at before each search for lower ground).
+          most_states: sets to reach at most (``Proof.states``; it can be a little more, since it is
+            looked at before each search for lower ground).
           out_of_time: asked as often; True ends the run.
           on_progress: called with each better order or bound.
         """

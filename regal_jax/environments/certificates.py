@@ -67,7 +67,8 @@ def lower_bound(
     if objective == "makespan":
         shown = machine_bounds.strongest(_on_machines(graph, devices))
         return Bound(shown.value, shown.kind, shown.ops, objective, devices)
-    order = graph.topological_order if order is None else _checked(graph, order)
+    order = graph.topological_order if order is None else np.asarray(order)
+    precedence.check_order(graph, order, "order")
     cut = min_cut.min_cut_bound(graph, order=order)
     found = [Bound(-(-cut.num_bytes // devices), MINIMUM_CUT, cut, objective, devices)]
     for kind, bytes_of in bounds.PLACEMENT_BOUNDS.items():
@@ -77,19 +78,6 @@ def lower_bound(
         of_set = set_bound.certified(graph, ends.ops, ends.is_last)
         found.append(Bound(-(-of_set.num_bytes // devices), OF_A_SET, of_set, objective, devices))
     return max(found, key=lambda bound: bound.value)
-
-
-def _checked(graph: ComputationGraph, order: Any) -> np.ndarray:
-    """A valid order of the ops, or OptionError."""
-    order = np.asarray(order)
-    if order.ndim != 1 or not np.array_equal(np.sort(order), np.arange(graph.num_ops)):
-        raise OptionError(f"order: must be every op from 0 to {graph.num_ops - 1} once")
-    before, _, after = graph.edges.T
-    position = np.argsort(order)
-    if late := np.flatnonzero(position[before] > position[after]).tolist():
-        first, second = before[late[0]], after[late[0]]
-        raise OptionError(f"order: op {second} comes before op {first}, whose output it reads")
-    return order
 
 
 def check_bound(graph: ComputationGraph, bound: Bound) -> None:
@@ -116,18 +104,20 @@ def _on_machines(graph: ComputationGraph, devices: int) -> ComputationGraph:
     return bounds.as_machines(graph, devices) if graph.capacity is None else graph
 
 
-def _cut(graph: ComputationGraph, witness: Any, devices: int) -> int:
-    if not isinstance(witness, min_cut.CutBound):
-        raise BoundError("witness: a minimum cut has a CutBound")
-    min_cut.check_cut(graph, witness)
-    return -(-witness.num_bytes // devices)
+def _by_flows(
+    kind: str,
+    made: type[min_cut.CutBound] | type[set_bound.SetBound],
+    check: Callable[[ComputationGraph, Any], None],
+):
+    """What a ``made`` of bytes on all devices together shows, once it is checked."""
 
+    def shown(graph: ComputationGraph, witness: Any, devices: int) -> int:
+        if not isinstance(witness, made):
+            raise BoundError(f"witness: a {kind} has a {made.__name__}")
+        check(graph, witness)
+        return -(-witness.num_bytes // devices)
 
-def _set(graph: ComputationGraph, witness: Any, devices: int) -> int:
-    if not isinstance(witness, set_bound.SetBound):
-        raise BoundError("witness: the first or last of a set has a SetBound")
-    set_bound.check_set(graph, witness)
-    return -(-witness.num_bytes // devices)
+    return shown
 
 
 def _path(graph: ComputationGraph, witness: Any, devices: int) -> float:
@@ -162,8 +152,8 @@ def _placement(bytes_of: Callable[[ComputationGraph, int], int]):
 
 _SHOWN: Mapping[str, Mapping[str, Callable[[ComputationGraph, Any, int], float]]] = {
     "peak_memory": {
-        MINIMUM_CUT: _cut,
-        OF_A_SET: _set,
+        MINIMUM_CUT: _by_flows(MINIMUM_CUT, min_cut.CutBound, min_cut.check_cut),
+        OF_A_SET: _by_flows(OF_A_SET, set_bound.SetBound, set_bound.check_set),
         **{kind: _placement(bytes_of) for kind, bytes_of in bounds.PLACEMENT_BOUNDS.items()},
     },
     "makespan": {"path": _path, "work": _work},

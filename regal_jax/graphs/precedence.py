@@ -11,6 +11,7 @@ op. Then every pair into an op comes before every pair out of it, and one pass o
 import numba
 import numpy as np
 
+from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 WORD_BITS = 64
@@ -20,6 +21,18 @@ WORD_BITS = 64
 def op_pairs(graph: ComputationGraph) -> np.ndarray:
     """int32[E', 2]: the distinct (producer op, consumer op) pairs, in lexicographic order."""
     return np.unique(graph.edges[:, [0, 2]], axis=0)
+
+
+def check_order(graph: ComputationGraph, order: np.ndarray, what: str) -> None:
+    """Raises OptionError, of what is asked for, unless an order holds every op once and each after
+    those that make its inputs."""
+    if not np.array_equal(np.sort(order), np.arange(graph.num_ops)):
+        raise OptionError(f"{what}: the order must hold every op once")
+    position = np.argsort(order)
+    makers, _, readers = graph.edges.T
+    if late := np.flatnonzero(position[makers] > position[readers]).tolist():
+        first, second = makers[late[0]], readers[late[0]]
+        raise OptionError(f"{what}: op {second} comes before op {first}, which makes its input")
 
 
 def levels(graph: ComputationGraph) -> np.ndarray:

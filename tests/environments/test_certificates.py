@@ -45,7 +45,11 @@ def test_never_above_the_least_makespan(graph):
 def test_more_than_the_witness_shows_is_refused(objective, num_devices, seed):
     graph = random_graph(seed, 30)
     bound = rj.lower_bound(graph, objective=objective, num_devices=num_devices)
-    assert bound.value >= rj.PlacementProblem(graph, num_devices, objective).lower_bound
+    known = rj.PlacementProblem(graph, num_devices, objective).lower_bound
+    if bound.kind == "first or last of a set":
+        assert bound.value > known
+    else:
+        assert bound.value == known
     rj.check_bound(graph, bound)
     for value in (bound.value + 1, float("inf"), float("nan")):
         with pytest.raises(BoundError, match=r"value: .* is claimed, its .* shows"):

@@ -57,9 +57,9 @@ def largest_cut(
     )
     spare = graph.outputs.sums(graph.size)  # more than an op needs that works in place
     graph = graph.replace(workspace=own[fullest] - spare + spare.max())
-    bound = min_cut.min_cut_bound(graph, most_flows=bounds.usual_flows(graph))
-    step = int(fullest[bound.op])
-    return Cut(step, [*_left(graph, bound.op), *new[step]])
+    op = bounds.quick_cut(graph).op
+    step = int(fullest[op])
+    return Cut(step, [*_left(graph, op), *new[step]])
 
 
 GIVEN = ("parameter", "constant")

@@ -26,12 +26,13 @@ def peak_memory_bound(
 
 def together_bound(graph: ComputationGraph) -> int:
     """Bytes that are there at some op in any order, on all devices together (``min_cut``)."""
-    return min_cut.min_cut_bound(graph, most_flows=usual_flows(graph)).num_bytes
+    return quick_cut(graph).num_bytes
 
 
-def usual_flows(graph: ComputationGraph) -> int:
-    """How many ops are tried for a bound."""
-    return max(1, min(MOST_FLOWS, MOST_WORK // (1 + graph.num_ops + graph.num_tensors)))
+def quick_cut(graph: ComputationGraph) -> min_cut.CutBound:
+    """The largest minimum cut of as many ops as can be tried in seconds."""
+    flows = max(1, min(MOST_FLOWS, MOST_WORK // (1 + graph.num_ops + graph.num_tensors)))
+    return min_cut.min_cut_bound(graph, most_flows=flows)
 
 
 def working_set_bound(graph: ComputationGraph, num_devices: int) -> int:

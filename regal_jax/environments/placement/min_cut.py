@@ -244,7 +244,7 @@ class Network(FlowNetwork):
         return self.sides_of(op, self.before([op]), self.after([op]))
 
     def sides_of(self, op: int, ancestors: np.ndarray, descendants: np.ndarray) -> np.ndarray:
-        """The same for known ancestors and descendants, numbers or bool[O]."""
+        """The same for known ancestors and descendants, bool[O]."""
         side = np.zeros(self.arcs.num_nodes, np.int8)
         side[-2:] = max_flow.SOURCE, max_flow.SINK
         of_ops = side[: self.graph.num_ops]

@@ -90,7 +90,6 @@ class GapSearch:
         self.deductions: Deductions | None = None  # the last
         self.deduced_limit = -1
         self.turn = 0
-        self.sets_tried = False
         bound = max(lower_bound, min_cut.given_bytes(graph))
         self.proof = Proof(np.asarray(order), order_peak(graph, order), bound, 0)
 
@@ -126,7 +125,7 @@ class GapSearch:
             self._rise(lambda limit: self._climb(limit, effort))
             if self._goes_on and is_first:
                 self._nest(most_flows)
-            if self._goes_on and not self.sets_tried:
+            if self._goes_on and is_first and self.turn == 0:
                 self._bound_by_sets()
             if self._goes_on and self.descendants is not None:
                 self._deduce_bound(most_flows)
@@ -170,7 +169,6 @@ class GapSearch:
         """Raises the bound by the ops that run first or last of sets."""
         proof, network = self.proof, min_cut.Network(self.graph)
         found = set_bound(network, proof.order, proof.lower_bound, self.out_of_time)
-        self.sets_tried = not self.out_of_time()
         self._learn(states=proof.states + found.flows * self.graph.num_ops)
         if found.ops.size:
             self._learn(lower_bound=min(found.num_bytes, proof.peak))

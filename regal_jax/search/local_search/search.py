@@ -29,6 +29,7 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.errors import OptionError
+from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
 from regal_jax.options import Budget, Result
 from regal_jax.search.local_search import kernel
@@ -182,11 +183,7 @@ def _new_entries(best: kernel.Best, tally: kernel.Tally) -> list[tuple[int, floa
 
 def _check_start(graph: ComputationGraph, num_devices: int, start: Solution) -> None:
     order, placement = (np.asarray(part) for part in start)
-    if not np.array_equal(np.sort(order), np.arange(graph.num_ops)):
-        raise OptionError("start: the order must hold every op once")
-    position = np.argsort(order)
-    if np.any(position[graph.edges[:, 0]] > position[graph.edges[:, 2]]):
-        raise OptionError("start: an op comes before one that makes its input")
+    precedence.check_order(graph, order, "start")
     if len(placement) != graph.num_ops or np.any((placement < 0) | (placement >= num_devices)):
         raise OptionError(f"start: the placement must be one of {num_devices} devices for each op")
 

@@ -7,8 +7,9 @@ from regal_jax import registry
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
 from regal_jax.methods import simple
-from regal_jax.methods.simple import best_schedule, on_placements
+from regal_jax.methods.simple import on_placements
 from regal_jax.options import Budget, Result
+from regal_jax.search.base import best_of_schedules
 from regal_jax.search.cp_sat import placement as cp_sat_placement
 from regal_jax.search.list_scheduling import heuristics
 from regal_jax.search.orders import rules, xla_orders
@@ -20,7 +21,7 @@ def run_list_heuristic(problem: PlacementProblem, budget: Budget, *, name: str) 
     if problem.objective != "makespan":
         raise OptionError(f"{name} is for the objective makespan, not {problem.objective}")
     schedule = heuristics.HEURISTICS[name](problem.graph, problem.platform)
-    return best_schedule(problem, budget, [schedule])
+    return best_of_schedules(problem, budget, [schedule])
 
 
 for _name in ("critical_path", "heft", "cpop", "etf", "hbmct"):
@@ -82,4 +83,4 @@ def _partitioned(problem: PlacementProblem, budget: Budget, partition) -> Result
     weight = rules.op_weights(graph, problem.objective).astype(float)
     placement = partition(graph, weight, problem.num_devices, seed=budget.seed)
     order = xla_orders.xla_dfs(graph)
-    return best_schedule(problem, budget, on_placements(problem, order, [placement]))
+    return best_of_schedules(problem, budget, on_placements(problem, order, [placement]))

@@ -9,6 +9,7 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
 from regal_jax.methods import ordering, simple
 from regal_jax.options import Budget, Result, best_of, some_seconds
+from regal_jax.search.base import best_of_schedules
 from regal_jax.search.exact_order import search
 from regal_jax.search.placements.cheap import cheap_schedules
 
@@ -71,4 +72,4 @@ def _ordered(problem: PlacementProblem, budget: Budget, found: Result, order: np
     ]
     if not tried:
         return found
-    return best_of(found, simple.best_schedule(problem, budget.after(found), tried))
+    return best_of(found, best_of_schedules(problem, budget.after(found), tried))

@@ -17,12 +17,12 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.precedence import op_pairs
 from regal_jax.methods import simple
 from regal_jax.methods.pretrained import shipped_policy
-from regal_jax.methods.simple import best_schedule
 from regal_jax.options import Budget, Options, Result
 from regal_jax.policies.topological_order.policy import (
     OrderingConfig,
     OrderingInputs,
 )
+from regal_jax.search.base import best_of_schedules
 from regal_jax.search.orders import beam as orders_beam
 from regal_jax.search.orders import dynamic_programming, rules, sampling
 from regal_jax.training import checkpoints
@@ -266,7 +266,7 @@ def _of_orders(problem: PlacementProblem, budget: Budget, orders) -> Result:
     schedules = [
         schedule for order in orders for schedule in simple.on_placements(problem, order, alone)
     ]
-    return best_schedule(problem, budget, schedules)
+    return best_of_schedules(problem, budget, schedules)
 
 
 def _check(problem: PlacementProblem, name: str) -> None:

@@ -11,10 +11,9 @@ from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.options import Budget, Result
-from regal_jax.search.base import best_of_chromosomes
-from regal_jax.search.list_scheduling import heuristics
+from regal_jax.search.base import best_of_schedules
 from regal_jax.search.orders import rules, xla_orders
-from regal_jax.search.placements.cheap import cheap_schedules
+from regal_jax.search.placements.cheap import cheap_candidates
 
 
 def run_rule(problem: PlacementProblem, budget: Budget, *, order: str) -> Result:
@@ -27,19 +26,11 @@ def run_rule(problem: PlacementProblem, budget: Budget, *, order: str) -> Result
         rules.greedily_balanced(graph, sequence, weight, num_devices),
         rules.single_device(graph),
     ]
-    return best_schedule(problem, budget, on_placements(problem, sequence, placements))
+    return best_of_schedules(problem, budget, on_placements(problem, sequence, placements))
 
 
 for _order in ("depth_first", "breadth_first", "random_order", "lpmf", "xla_list", "xla_dfs"):
     registry.method(_order)(functools.partial(run_rule, order=_order))
-
-
-def best_schedule(
-    problem: PlacementProblem, budget: Budget, schedules: Iterable[Schedule]
-) -> Result:
-    """The best of given schedules, at one evaluation each."""
-    chromosomes = np.stack([problem.encode(schedule) for schedule in schedules])
-    return best_of_chromosomes(problem, budget, chromosomes)
 
 
 def on_placements(
@@ -76,12 +67,5 @@ def cheapest(problem: PlacementProblem, budget: Budget) -> Result:
     """The best of the cheap schedules and, for the makespan, of two list heuristics' schedules, at
     one evaluation each; as many as the budget allows."""
     budget.check()
-    graph, platform = problem.graph, problem.platform
-    candidates = []
-    if problem.objective == "makespan":
-        candidates = [rule(graph, platform) for rule in _LIST_HEURISTICS]
-    candidates += cheap_schedules(graph, problem.num_devices, problem.objective, seed=budget.seed)
-    return best_schedule(problem, budget, candidates[: budget.evaluations])
-
-
-_LIST_HEURISTICS = (heuristics.etf, heuristics.heft)
+    candidates = cheap_candidates(problem, seed=budget.seed)
+    return best_of_schedules(problem, budget, candidates[: budget.evaluations])

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import chex
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from regal_jax.environments.base import Problem, Spec
+from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.options import Budget, Result
 
@@ -247,9 +248,16 @@ def _finish(key, state, operands: _Operands, spec: Spec, algorithm: Algorithm, r
 
 
 def best_of_chromosomes(problem: Problem, budget: Budget, chromosomes: np.ndarray) -> Result:
-    """The best of chromosomes float32[B, genes], the first on ties, at one evaluation each."""
+    """The best of chromosomes float32[B, genes], the first on ties, at one evaluation each; as the
+    population all of them, by cost."""
     costs = np.asarray(problem.fitness(chromosomes))
-    best = int(costs.argmin())
-    point = (len(costs), float(costs[best]))
+    ranking = np.argsort(costs, kind="stable")
+    point = (len(costs), float(costs[ranking[0]]))
     budget.on_progress(*point)
-    return Result(problem.decode(chromosomes[best]), len(costs), (point,))
+    schedule = problem.decode(chromosomes[ranking[0]])
+    return Result(schedule, len(costs), (point,), population=chromosomes[ranking])
+
+
+def best_of_schedules(problem: Any, budget: Budget, schedules: Iterable[Schedule]) -> Result:
+    """The same of schedules that are encoded first."""
+    return best_of_chromosomes(problem, budget, np.stack([problem.encode(s) for s in schedules]))

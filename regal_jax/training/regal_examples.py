@@ -1,7 +1,7 @@
 """Graphs to training examples: features from a short search, and what standard BRKGA reaches."""
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -125,14 +125,14 @@ def prepare_examples(
       on_progress: called after each graph.
     """
     buckets = []
-    for shape, indices in _by_size(graphs).items():
+    for shape, indices in by_size(graphs).items():
         rows = []
         for index in indices:
             keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), index))
             rows.append(_example(graphs[index], shape, keys, objective, regal, evaluations))
             on_progress()
         model = PlacementProblem(graphs[indices[0]], regal.num_devices, objective, shape=shape).spec
-        examples = _stack(rows)
+        examples = Examples(*stacked(rows))
         buckets.append(Bucket(model, examples, tuple(graphs[i].name for i in indices)))
     return buckets
 
@@ -147,7 +147,7 @@ def _example(graph, shape, keys, objective, regal, evaluations) -> Examples:
     return Examples(operand, inputs, np.float32(reference))
 
 
-def _by_size(graphs: Sequence[ComputationGraph]) -> dict[GraphShape, list[int]]:
+def by_size(graphs: Sequence[ComputationGraph]) -> dict[GraphShape, list[int]]:
     rungs: dict[int, list[int]] = {}
     for index, graph in enumerate(graphs):
         rungs.setdefault(batching.padded_size(graph.num_ops), []).append(index)
@@ -157,11 +157,11 @@ def _by_size(graphs: Sequence[ComputationGraph]) -> dict[GraphShape, list[int]]:
     }
 
 
-def _stack(rows: Iterable[Examples]) -> Examples:
-    """Stacks examples; packed graphs of different lengths are padded to the longest."""
-    rows = list(rows)
-    if isinstance(rows[0].graph, np.ndarray):
-        longest = max(len(row.graph) for row in rows)
-        pad = lambda buffer: np.pad(buffer, (0, longest - len(buffer)))  # noqa: E731
-        rows = [row._replace(graph=pad(row.graph)) for row in rows]
-    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *rows)
+def stacked(rows: Sequence[Any]) -> Any:
+    """Tuples whose first item is a graph, stacked; packed graphs are padded to the longest."""
+    graphs = [row[0] for row in rows]
+    if isinstance(graphs[0], np.ndarray):
+        longest = max(len(graph) for graph in graphs)
+        graphs = [np.pad(graph, (0, longest - len(graph))) for graph in graphs]
+    padded = [(graph, *row[1:]) for graph, row in zip(graphs, rows, strict=True)]
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *padded)

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.search.list_scheduling import heuristics
 from regal_jax.search.orders import rules
 from regal_jax.search.placements import partitioning, replicas
+
+_LIST_HEURISTICS = (heuristics.etf, heuristics.heft)
 
 _POWERS = (0.5, 0.75, 1.0, 1.4, 2.0)
 """Of the shares of the ops, 1/D to (D - 1)/D, at which a pipeline is cut."""
@@ -46,6 +50,15 @@ def cheap_schedules(
                 key = (placement.tobytes(), schedule.steps.tobytes())
                 schedules.setdefault(key, schedule)
     return list(schedules.values())
+
+
+def cheap_candidates(problem: PlacementProblem, *, seed: int = 0) -> list[Schedule]:
+    """What searches begin with: ``cheap_schedules`` and, for the makespan, before them those of two
+    list heuristics."""
+    graph, objective = problem.graph, problem.objective
+    heuristic = _LIST_HEURISTICS if objective == "makespan" else ()
+    found = [rule(graph, problem.platform) for rule in heuristic]
+    return found + cheap_schedules(graph, problem.num_devices, objective, seed=seed)
 
 
 def most_schedules(num_devices: int) -> int:

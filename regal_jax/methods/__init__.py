@@ -12,6 +12,7 @@ from regal_jax.methods import (
     regal,
     robust,
     simple,
+    warm,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "regal",
     "robust",
     "simple",
+    "warm",
 ]

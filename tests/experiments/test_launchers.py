@@ -59,6 +59,15 @@ def test_regal_smoke(name, tmp_path):
     assert (tmp_path / "results.csv").read_text() == rows
 
 
+def test_regal_moves_smoke(tmp_path):
+    flags = EXPERIMENTS / "flags" / "smoke" / "regal_moves.flags"
+    arguments = (f"--flagfile={flags}", f"--output_dir={tmp_path}")
+    output = launch("regal_moves.py", *arguments)
+    assert "regal_moves 500" in output
+    assert (tmp_path / "training" / "best.policy").exists()
+    assert launch("regal_moves.py", *arguments) == output
+
+
 FORK = {
     "name": "fork",
     "durations": [2, 3, 3, 1],

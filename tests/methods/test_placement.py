@@ -14,12 +14,14 @@ from regal_jax.graphs.batching import padded_shape
 from regal_jax.methods import portfolio
 from regal_jax.options import Options
 from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs, flow_policy
+from regal_jax.policies.regal.moves import MovesConfig, moves_policy
 from regal_jax.policies.regal.policy import RegalConfig
+from regal_jax.policies.regal.schedule_features import graph_part, schedule_inputs
 from regal_jax.search.orders import rules
 from regal_jax.search.placements import partitioning
 from regal_jax.training.checkpoints import load_policy, save_policy
 from tests import contracts
-from tests.policies.cases import inputs_of, random_graph
+from tests.policies.cases import inputs_of, random_graph, random_params
 
 GRAPH = random_graph(4, 7)
 METHODS = {
@@ -67,13 +69,28 @@ def flow_policies(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def moves_policies(tmp_path_factory):
+    """A file of random parameters, for any number of devices and both objectives."""
+    problem = rj.PlacementProblem(GRAPH)
+    schedule = problem.decode(np.zeros(problem.num_genes, np.float32))
+    inputs = schedule_inputs(problem, schedule, graph_part(GRAPH), 1.0)
+    config = MovesConfig(size=4, rounds=2)
+    params = random_params(moves_policy(config).init, jax.random.key(0), inputs)
+    path = tmp_path_factory.mktemp("moves") / "a.policy"
+    save_policy(path, params, config, about={})
+    return path
+
+
 @pytest.fixture
-def options_of(policy, sequence_policy, flow_policies):
+def options_of(policy, sequence_policy, flow_policies, moves_policies):
     """(method, devices) -> the options that the method can't do without."""
 
     def options(method, num_devices=2):
         if method in ("regal", "idrs"):
             return {"policy": policy[num_devices]}
+        if method == "regal_moves":
+            return {"policy": moves_policies}
         if method in ("gflownet", "ppo"):
             return {"policy": flow_policies / method}
         return {"policy": sequence_policy[num_devices]} if method == "gas" else {}
@@ -141,7 +158,7 @@ def check_spent(schedule, reports):
 def test_a_policy_for_other_devices_does_not_fit(policy):
     with pytest.raises(OptionError, match="is for 3 devices, not 2"):
         optimize(method="regal", policy=policy[3])
-    readers = r"topoformer, one_shot, .*regal, gas, .*gflownet, ppo do"
+    readers = r"topoformer, one_shot, .*regal, gas, .*gflownet, ppo, regal_moves do"
     with pytest.raises(OptionError, match=f"auto reads no policy; {readers}"):
         optimize(method="auto", policy=policy[2])
 
@@ -355,6 +372,7 @@ def test_the_portfolio_goes_on_from_the_best_of_all(monkeypatch):
         point = (budget.evaluations, found.cost)
         return found._replace(evaluations=budget.evaluations, history=(*found.history, point))
 
+    monkeypatch.setattr(portfolio, "ELITES", portfolio.Arm(useless))
     monkeypatch.setattr(portfolio, "LOCAL_SEARCH", portfolio.Arm(useless))
     monkeypatch.setattr(portfolio, "BLOCK_MOVES", portfolio.Arm(spends, most=1000))
     found = optimize(random_graph(5, 60), method="portfolio", evaluations=2000)

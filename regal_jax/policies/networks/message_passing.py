@@ -1,11 +1,29 @@
 """Message passing over a computation graph (REGAL eq. 1-5), with jraph."""
 
+from typing import Any, Protocol
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import jraph
 
 from regal_jax.graphs.features.placement import PolicyInputs
+
+
+class GraphInputs(Protocol):
+    """What is read of inputs such as ``PolicyInputs``, which say more."""
+
+    @property
+    def nodes(self) -> Any: ...
+
+    @property
+    def edges(self) -> Any: ...
+
+    @property
+    def senders(self) -> Any: ...
+
+    @property
+    def receivers(self) -> Any: ...
 
 
 class MLP(nn.Module):
@@ -70,7 +88,7 @@ class MessagePassing(nn.Module):
     normalise: bool = False
 
     @nn.compact
-    def __call__(self, inputs: PolicyInputs) -> jax.Array:
+    def __call__(self, inputs: GraphInputs) -> jax.Array:
         state = MLP(self.size, name="encode_node")(inputs.nodes)
         edges = MLP(self.size, name="encode_edge")(inputs.edges)
         edges = nn.Dense(2 * self.size, name="message_edge")(edges)

@@ -1,0 +1,95 @@
+"""The search that ``policies.regal.moves`` steers: changed elites, from the cheap schedules on."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.environments.schedule import Schedule
+from regal_jax.errors import OptionError
+from regal_jax.options import Budget, Result
+from regal_jax.policies.regal import moves
+from regal_jax.policies.regal.moves import Moves, MovesConfig
+from regal_jax.policies.regal.schedule_features import ScheduleInputs, graph_part, schedule_inputs
+from regal_jax.search import base
+from regal_jax.search.base import Algorithm
+from regal_jax.search.evolution import elite_mutation, looks
+from regal_jax.search.evolution.elite_mutation import Change, EliteConfig
+from regal_jax.search.placements.cheap import cheap_candidates
+
+KNOWN = 10
+"""Of the cheap schedules, how many of the best a search begins with."""
+
+LOOKS = 4
+"""How often the best schedule so far is looked at."""
+
+CONFIG = EliteConfig()
+
+Propose = Callable[[ScheduleInputs], Moves]
+
+
+def begin(problem: PlacementProblem, budget: Budget, *, least: int) -> Result:
+    """The best of the cheap schedules, with the best ``KNOWN`` as the population.
+
+    Raises OptionError for a budget that leaves fewer than ``least`` evaluations.
+    """
+    found = cheap_candidates(problem, seed=budget.seed)
+    if budget.evaluations < len(found) + least:
+        raise OptionError(
+            f"needs at least {len(found) + least} evaluations here, of which {len(found)} are for"
+            f" simple schedules, got {budget.evaluations}"
+        )
+    start = base.best_of_schedules(problem, budget, found)
+    return start._replace(population=start.population[:KNOWN])  # type: ignore[index]
+
+
+def search(
+    problem: PlacementProblem,
+    budget: Budget,
+    propose: Propose,
+    *,
+    times: int = LOOKS,
+    start: Result | None = None,
+) -> Result:
+    """Changed elites, by what is proposed for the best schedule at each of so many looks.
+
+    It begins with a start's population, by default that of ``begin``. OptionError for a budget that
+    is too small.
+    """
+    start = start or begin(problem, budget, least=KNOWN + CONFIG.newcomers)
+    part = graph_part(problem.graph)
+
+    def steer(schedule: Schedule, left: float) -> tuple[Moves, ScheduleInputs]:
+        inputs = schedule_inputs(problem, schedule, part, left)
+        return propose(inputs), inputs
+
+    return looks.search(
+        problem,
+        budget.after(start),
+        jax.random.key(budget.seed),
+        start,
+        algorithm=_algorithm,
+        steer=steer,
+        looks=times,
+    )
+
+
+def go_on(problem: PlacementProblem, budget: Budget, start: Result) -> Result:
+    """What is left of the budget on changes of the best schedule so far, alike for all ops."""
+    least = KNOWN + CONFIG.newcomers
+    if problem.graph.num_ops == 0 or budget.evaluations - start.evaluations < least:
+        return start
+    known = np.repeat(problem.encode(start.schedule)[None], KNOWN, axis=0)
+    same = functools.partial(moves.fresh, MovesConfig())
+    return search(problem, budget, same, times=1, start=start._replace(population=known))
+
+
+def _algorithm(known: int) -> Algorithm:
+    return elite_mutation.algorithm(CONFIG, known, _change)
+
+
+def _change(params: Any) -> Change:
+    return moves.mutate(*params)

@@ -1,0 +1,93 @@
+"""Changed elites: the best are kept, the budget is exact, and a look goes on from the last."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.errors import OptionError
+from regal_jax.options import Budget
+from regal_jax.search import base
+from regal_jax.search.evolution import elite_mutation, looks
+from regal_jax.search.evolution.elite_mutation import EliteConfig
+from tests.policies.cases import random_graph
+
+SMALL = EliteConfig(elites=3, newcomers=5)
+
+
+def noisy(scale):
+    return lambda key, parents: parents + scale * jax.random.normal(key, parents.shape)
+
+
+def sphere(chromosomes):
+    return jnp.sum(chromosomes**2, axis=1)
+
+
+def test_the_best_never_gets_worse_and_ends_near_the_optimum():
+    algorithm = elite_mutation.algorithm(SMALL, 1, noisy)
+    known = np.ones((1, 3), np.float32)
+    found = base.scan(jax.random.key(0), algorithm, sphere, 6 + 5 * 80, params=0.1, known=known)
+    history = np.asarray(found.history)
+    assert len(history) == 81
+    assert history[0] <= 3.0
+    assert np.all(np.diff(history) <= 0)
+    assert history[-1] < 0.05
+    assert np.all(np.diff(np.asarray(found.state.costs)) >= 0)
+
+
+def test_without_changes_nothing_is_found():
+    algorithm = elite_mutation.algorithm(SMALL, 2, noisy)
+    known = np.array([[2.0], [1.0]], np.float32)
+    found = base.scan(jax.random.key(0), algorithm, sphere, 27, params=0.0, known=known)
+    assert set(np.asarray(found.history).tolist()) == {1.0}
+
+
+def test_equals_are_replaced_by_newcomers():
+    """A search on a plateau drifts: none of the known chromosomes is left."""
+    algorithm = elite_mutation.algorithm(SMALL, 3, noisy)
+    known = np.zeros((3, 2), np.float32)
+    flat = lambda chromosomes: jnp.zeros(len(chromosomes))  # noqa: E731
+    found = base.scan(jax.random.key(0), algorithm, flat, 8, params=1.0, known=known)
+    assert np.all(np.any(np.asarray(found.state.chromosomes) != 0.0, axis=1))
+
+
+@pytest.mark.parametrize("config", [EliteConfig(elites=0), EliteConfig(newcomers=0)])
+def test_parameters_that_search_nothing_are_refused(config):
+    with pytest.raises(OptionError, match="elite mutation needs"):
+        elite_mutation.algorithm(config, 1, noisy)
+    with pytest.raises(OptionError, match="elite mutation needs"):
+        elite_mutation.algorithm(SMALL, 0, noisy)
+
+
+@pytest.mark.parametrize(("evaluations", "times"), [(8, 4), (16, 4), (100, 3), (101, 1), (163, 4)])
+def test_looks_spend_exactly_the_budget(evaluations, times):
+    problem = PlacementProblem(random_graph(1, 6))
+    chromosomes = np.random.default_rng(0).random((3, problem.num_genes), np.float32)
+    start = base.best_of_chromosomes(problem, Budget(3), chromosomes)
+    seen = []
+
+    def steer(schedule, left):
+        seen.append((schedule.cost, left))
+        return 0.1
+
+    found = looks.search(
+        problem,
+        Budget(evaluations),
+        jax.random.key(0),
+        start,
+        algorithm=lambda known: elite_mutation.algorithm(SMALL, known, noisy),
+        steer=steer,
+        looks=times,
+    )
+    assert found.evaluations == 3 + evaluations
+    assert [cost for _, cost in found.history] == sorted(
+        (cost for _, cost in found.history), reverse=True
+    )
+    assert 1 <= len(seen) <= times
+    assert seen[0] == (start.cost, 1.0)
+    assert all(a >= b for (a, _), (b, _) in itertools.pairwise(seen))
+    assert [left for _, left in seen] == sorted((left for _, left in seen), reverse=True)
+    assert problem.fitness(problem.encode(found.schedule)[None])[0] == found.cost

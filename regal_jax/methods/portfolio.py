@@ -12,7 +12,6 @@ from regal_jax import registry
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.methods import exact, refinement, simple
 from regal_jax.options import Budget, Result, some_seconds
-from regal_jax.training import moves_search
 
 
 class Arm(NamedTuple):
@@ -30,9 +29,6 @@ class Arm(NamedTuple):
     least_seconds: float = 0.0
 
 
-ELITES = Arm(moves_search.go_on, most=20_000, least_seconds=30.0)
-"""On 20 validation graphs +2.07 % +- 0.82 (standard error) at 5,000 evaluations, +1.87 +- 0.9 at
-20,000; in 10 s, where local search has a hundred thousand moves, -0.07 +- 0.13."""
 LOCAL_SEARCH = Arm(refinement.polish)
 BLOCK_MOVES = Arm(refinement.climb, most=5000, least_seconds=10.0)
 
@@ -58,10 +54,10 @@ def run_portfolio(problem: PlacementProblem, budget: Budget) -> Result:
     """What is best within a budget of evaluations or, with a deadline, of time.
 
     First the cheap schedules and, for memory, a share for ``exact``, which on one device is all of
-    the time; then changed elites, local search and block moves take turns, each from the best
-    schedule so far. Next is whichever gained most in its last turn, by seconds with a deadline, by
-    evaluations without; on ties (nobody gains) the one that has waited longest. Ends at the lower
-    bound. Never worse than any cheap schedule.
+    the time; then local search and block moves take turns, each from the best schedule so far. Next
+    is whichever gained most in its last turn, by seconds with a deadline, by evaluations without;
+    on ties (nobody gains) the one that has waited longest. Ends at the lower bound. Never worse
+    than any cheap schedule.
     """
     start = simple.cheapest(problem, budget)
     found = _proven(problem, budget, start)
@@ -73,9 +69,9 @@ def run_portfolio(problem: PlacementProblem, budget: Budget) -> Result:
 
 
 def _take_turns(problem: PlacementProblem, budget: Budget, found: Result) -> Result:
-    """Changed elites, local search and block moves, whichever gains most."""
+    """Local search and block moves, whichever gains most."""
     bound, turn = max(problem.lower_bound, found.lower_bound), 0
-    arms = [arm for arm in (ELITES, LOCAL_SEARCH, BLOCK_MOVES) if _may_begin(arm, budget)]
+    arms = [arm for arm in (LOCAL_SEARCH, BLOCK_MOVES) if _may_begin(arm, budget)]
     rates = dict.fromkeys(arms, (math.inf, 0))
     spent = dict.fromkeys(rates, 0)
     while rates and found.cost > bound and not budget.out_of_time:

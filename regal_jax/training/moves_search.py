@@ -1,18 +1,16 @@
 """The search that ``policies.regal.moves`` steers: changed elites, from the cheap schedules on."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
-import numpy as np
 
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.options import Budget, Result
 from regal_jax.policies.regal import moves
-from regal_jax.policies.regal.moves import Moves, MovesConfig
+from regal_jax.policies.regal.moves import Moves
 from regal_jax.policies.regal.schedule_features import ScheduleInputs, graph_part, schedule_inputs
 from regal_jax.search import base
 from regal_jax.search.base import Algorithm
@@ -52,14 +50,12 @@ def search(
     propose: Propose,
     *,
     times: int = LOOKS,
-    start: Result | None = None,
 ) -> Result:
-    """Changed elites, by what is proposed for the best schedule at each of so many looks.
+    """Changed elites from ``begin`` on, by what is proposed for the best schedule at each look.
 
-    It begins with a start's population, by default that of ``begin``. OptionError for a budget that
-    is too small.
+    OptionError for a budget that is too small.
     """
-    start = start or begin(problem, budget, least=KNOWN + CONFIG.newcomers)
+    start = begin(problem, budget, least=KNOWN + CONFIG.newcomers)
     part = graph_part(problem.graph)
 
     def steer(schedule: Schedule, left: float) -> tuple[Moves, ScheduleInputs]:
@@ -75,16 +71,6 @@ def search(
         steer=steer,
         looks=times,
     )
-
-
-def go_on(problem: PlacementProblem, budget: Budget, start: Result) -> Result:
-    """What is left of the budget on changes of the best schedule so far, alike for all ops."""
-    least = KNOWN + CONFIG.newcomers
-    if problem.graph.num_ops == 0 or budget.evaluations - start.evaluations < least:
-        return start
-    known = np.repeat(problem.encode(start.schedule)[None], KNOWN, axis=0)
-    same = functools.partial(moves.fresh, MovesConfig())
-    return search(problem, budget, same, times=1, start=start._replace(population=known))
 
 
 def _algorithm(known: int) -> Algorithm:

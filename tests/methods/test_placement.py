@@ -372,7 +372,6 @@ def test_the_portfolio_goes_on_from_the_best_of_all(monkeypatch):
         point = (budget.evaluations, found.cost)
         return found._replace(evaluations=budget.evaluations, history=(*found.history, point))
 
-    monkeypatch.setattr(portfolio, "ELITES", portfolio.Arm(useless))
     monkeypatch.setattr(portfolio, "LOCAL_SEARCH", portfolio.Arm(useless))
     monkeypatch.setattr(portfolio, "BLOCK_MOVES", portfolio.Arm(spends, most=1000))
     found = optimize(random_graph(5, 60), method="portfolio", evaluations=2000)

@@ -28,8 +28,9 @@ def run_warm_brkga(problem: PlacementProblem, budget: Budget) -> Result:
 @registry.method("elite_mutation")
 def run_elite_mutation(problem: PlacementProblem, budget: Budget) -> Result:
     """Changed elites, every op as likely to change: the control of ``regal_moves``."""
+    start = moves_search.begin(problem, budget, least=moves_search.LEAST)
     same = functools.partial(moves.fresh, MovesConfig())
-    return moves_search.search(problem, budget, same, times=1)
+    return moves_search.search(problem, budget, start, same, times=1)
 
 
 @registry.method("regal_moves", reads_policy=True, learned=True)
@@ -37,7 +38,9 @@ def run_regal_moves(problem: PlacementProblem, budget: Budget) -> Result:
     """Changed elites, by a policy that looks at the best schedule so far."""
     path = budget.options.policy or shipped_policy("moves", "regal")
     params, config, _ = checkpoints.load_policy(path, MovesConfig)
-    return moves_search.search(problem, budget, functools.partial(_moves, params, config=config))
+    start = moves_search.begin(problem, budget, least=moves_search.LEAST)
+    propose = functools.partial(_moves, params, config=config)
+    return moves_search.search(problem, budget, start, propose)
 
 
 @functools.partial(jax.jit, static_argnames="config")

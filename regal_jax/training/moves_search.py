@@ -26,6 +26,9 @@ LOOKS = 4
 
 CONFIG = EliteConfig()
 
+LEAST = KNOWN + CONFIG.newcomers
+"""Evaluations that a search takes at least after ``begin``."""
+
 Propose = Callable[[ScheduleInputs], Moves]
 
 
@@ -41,21 +44,22 @@ def begin(problem: PlacementProblem, budget: Budget, *, least: int) -> Result:
             f" simple schedules, got {budget.evaluations}"
         )
     start = base.best_of_schedules(problem, budget, found)
-    return start._replace(population=start.population[:KNOWN])  # type: ignore[index]
+    assert start.population is not None
+    return start._replace(population=start.population[:KNOWN])
 
 
 def search(
     problem: PlacementProblem,
     budget: Budget,
+    start: Result,
     propose: Propose,
     *,
     times: int = LOOKS,
 ) -> Result:
-    """Changed elites from ``begin`` on, by what is proposed for the best schedule at each look.
+    """Changed elites on from what ``begin`` found, by what is proposed at each look.
 
-    OptionError for a budget that is too small.
+    OptionError if less than ``LEAST`` is left of the budget.
     """
-    start = begin(problem, budget, least=KNOWN + CONFIG.newcomers)
     part = graph_part(problem.graph)
 
     def steer(schedule: Schedule, left: float) -> tuple[Moves, ScheduleInputs]:

@@ -148,6 +148,7 @@ def _example(graph, shape, keys, objective, regal, evaluations) -> Examples:
 
 
 def by_size(graphs: Sequence[ComputationGraph]) -> dict[GraphShape, list[int]]:
+    """Which graphs are padded to each shape, by rising size."""
     rungs: dict[int, list[int]] = {}
     for index, graph in enumerate(graphs):
         rungs.setdefault(batching.padded_size(graph.num_ops), []).append(index)

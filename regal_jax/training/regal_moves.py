@@ -2,9 +2,10 @@
 
 A search keeps the best of many mutants, so what a distribution is worth is the best of K draws, not
 their mean: the gradient is that of E[max of K rewards], unbiased from N >= K draws (Walder and
-Karkhanis 2025, "Pass@K policy optimization"). The reward is log(cost of the schedule / cost of its
-mutant). This replaces the whole search's result as the reward (REGAL 3.3), of which a step sees one
-number for thousands of choices; policies are selected by whole searches.
+Karkhanis 2025, "Pass@K policy optimization"), scaled to the same spread for every schedule. The
+reward is log(cost of the schedule / cost of its mutant), 0 for a worse mutant. It replaces the
+whole search's result (REGAL 3.3), of which a step sees one number for thousands of choices; the
+same number on held-out schedules selects a policy.
 """
 
 import dataclasses
@@ -20,7 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from regal_jax.environments.placement.cost import CostModel
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -61,26 +61,18 @@ class States(NamedTuple):
     """Schedules of graphs of one padded shape, stacked; N of them.
 
     Attributes:
-      model: the cost model of the shape. graph: what ``cost.costs`` takes.
+      model: the cost model of the shape, static. graph: what ``cost.costs`` takes.
       inputs: ScheduleInputs. cost: float32[N], of the schedules.
     """
 
-    model: CostModel
-    graph: Any
-    inputs: ScheduleInputs
-    cost: Any
-
-    def take(self, rows: np.ndarray) -> "MovesBatch":
-        """Some of them, as what an update sees."""
-        some = jax.tree.map(lambda leaf: leaf[rows], (self.graph, self.inputs, self.cost))
-        return MovesBatch(Static(self.model), *some)
-
-
-class MovesBatch(NamedTuple):
     model: Static
     graph: Any
     inputs: ScheduleInputs
     cost: Any
+
+    def take(self, rows: np.ndarray) -> "States":
+        """Some of them."""
+        return jax.tree.map(lambda leaf: leaf[rows], self)
 
 
 METRICS = ("best_of", "mean", "moved", "reordered", "scale", "gradient_norm")
@@ -103,7 +95,10 @@ def _weights(count: int, best_of: int) -> tuple[np.ndarray, np.ndarray]:
     """float64[N, N] each: row i has the weights of the sorted rewards in the mean best of the sets
     of ``best_of`` draws with draw i, and without it."""
     with_it, without_it = np.zeros((count, count)), np.zeros((count, count))
-    sets = lambda of, size: math.comb(of, size) if size >= 0 else 0  # noqa: E731
+
+    def sets(of: int, size: int) -> int:
+        return math.comb(of, size) if size >= 0 else 0
+
     sets_with, sets_without = math.comb(count - 1, best_of - 1), math.comb(count - 1, best_of)
     for i in range(count):
         with_it[i, i] = sets(i, best_of - 1) / sets_with
@@ -132,7 +127,7 @@ def learner(validation: Sequence[States], policy: MovesConfig, config: MovesTrai
     def init(key, inputs):
         return trainer.new_state(network.init(key, inputs), optimizer)
 
-    def update(key, state: TrainState, batch: MovesBatch):
+    def update(key, state: TrainState, batch: States):
         keys = jax.random.split(key, config.batch_size)
 
         def loss_of(params):
@@ -145,7 +140,7 @@ def learner(validation: Sequence[States], policy: MovesConfig, config: MovesTrai
         return trainer.descend(state, gradient, optimizer), metrics
 
     def validate(params):
-        found = np.concatenate([_validated(params, some, policy, config) for some in validation])
+        found = np.concatenate([_best_of(params, some, policy, config) for some in validation])
         return -float(found.mean()), {VALIDATION: float(found.mean())}
 
     return Learner(
@@ -184,20 +179,18 @@ def _draw(key, proposed, model, graph, inputs, cost, count: int):
     return drawn, jnp.maximum(gain, 0.0)
 
 
-@functools.partial(jax.jit, static_argnames=("model", "policy", "config"))
-def _best_of(params, keys, model, graph, inputs, cost, policy, config: MovesTraining):
+@functools.partial(jax.jit, static_argnames=("policy", "config"))
+def _best_of(params, states: States, policy: MovesConfig, config: MovesTraining):
+    """float[N]: the expected best reward of each schedule."""
+
     def of_one(key, graph, inputs, cost):
         proposed = moves_policy(policy).moves(params, inputs)
+        model = states.model.value
         rewards = _draw(key, proposed, model, graph, inputs, cost, config.draws)[1]
         return expected_best(rewards, config.best_of)
 
-    return jax.vmap(of_one)(keys, graph, inputs, cost)
-
-
-def _validated(params, states: States, policy, config: MovesTraining) -> np.ndarray:
     keys = jax.random.split(jax.random.key(config.seed + 1), len(states.cost))
-    model, *arrays = states
-    return np.asarray(_best_of(params, keys, model, *arrays, policy, config))
+    return jax.vmap(of_one)(keys, states.graph, states.inputs, states.cost)
 
 
 def train(
@@ -250,14 +243,15 @@ def prepare_states(
             rows += _states(problem, config, policy)
             on_progress()
         if rows:
-            found.append(States(problems[0].spec, *stacked(rows)))
+            found.append(States(Static(problems[0].spec), *stacked(rows)))
     return found
 
 
 def _states(problem: PlacementProblem, config: MovesTraining, policy: MovesConfig) -> list[Any]:
     """(graph, inputs, cost) at each look of one search."""
     budget = Budget(config.evaluations, seed=config.seed)
-    if moves_search.begin(problem, budget, least=0).cost <= problem.lower_bound:
+    start = moves_search.begin(problem, budget, least=moves_search.LEAST)
+    if start.cost <= problem.lower_bound:
         return []
     seen: list[ScheduleInputs] = []
 
@@ -265,7 +259,7 @@ def _states(problem: PlacementProblem, config: MovesTraining, policy: MovesConfi
         seen.append(inputs)
         return moves.fresh(policy, inputs)
 
-    moves_search.search(problem, budget, propose, times=config.looks)
+    moves_search.search(problem, budget, start, propose, times=config.looks)
     known = jnp.stack([moves.chromosome(inputs) for inputs in seen])
     costs = np.asarray(problem.spec.costs(problem.operand, known), np.float32)
     return [(problem.operand, *one) for one in zip(seen, costs, strict=True)]

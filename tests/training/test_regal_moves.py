@@ -50,7 +50,7 @@ def test_states_are_schedules_with_their_costs():
                 lambda leaf, row=row: leaf[row], (found.graph, found.inputs, found.cost)
             )
             known = moves.chromosome(inputs)[None]
-            assert found.model.costs(graph, known)[0] == cost
+            assert found.model.value.costs(graph, known)[0] == cost
     assert sum(len(found.cost) for found in states()) >= 2
 
 

@@ -16,6 +16,9 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 SampleMutants = Callable[[chex.PRNGKey, int], jax.Array]
 """(key, count) -> float32[count, genes]: the chromosome generation distribution."""
 
+Change = Callable[[chex.PRNGKey, jax.Array], jax.Array]
+"""(key, parents float32[B, genes]) -> float32[B, genes]: a changed copy of each."""
+
 
 class Genes(NamedTuple):
     """The three parts of a chromosome (REGAL 3.2.1), in this order, each row-major.

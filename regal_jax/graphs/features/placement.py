@@ -67,18 +67,18 @@ def policy_inputs(
     node_parts = [memory / largest, statistics[: graph.num_ops], marker]
     edge_parts = [edge_size[:, None] / largest]
     if feature_set != "paper":
-        node_parts += [_logarithmic(memory, largest), _relative_levels(graph)]
-        edge_parts += [_logarithmic(edge_size[:, None], largest)]
+        node_parts += [logarithmic(memory, largest), relative_levels(graph)]
+        edge_parts += [logarithmic(edge_size[:, None], largest)]
     if feature_set == "incumbent":
         node_parts += [incumbent]
     return PolicyInputs(
-        nodes=_pad(np.concatenate(node_parts, axis=1).astype(np.float32), shape.ops, 0),
-        edges=_pad(np.concatenate(edge_parts, axis=1).astype(np.float32), shape.edges, 0),
-        senders=_pad(graph.edges[:, 0], shape.edges, shape.ops),
-        receivers=_pad(graph.edges[:, 2], shape.edges, shape.ops),
+        nodes=pad(np.concatenate(node_parts, axis=1).astype(np.float32), shape.ops, 0),
+        edges=pad(np.concatenate(edge_parts, axis=1).astype(np.float32), shape.edges, 0),
+        senders=pad(graph.edges[:, 0], shape.edges, shape.ops),
+        receivers=pad(graph.edges[:, 2], shape.edges, shape.ops),
         real=np.arange(shape.ops) < graph.num_ops,
         pinned=np.int32(pinned),
-        producer=_pad(graph.producer, shape.tensors, -1),
+        producer=pad(graph.producer, shape.tensors, -1),
     )
 
 
@@ -103,18 +103,20 @@ def num_features(num_devices: int, feature_set: FeatureSet) -> tuple[int, int]:
     return nodes, edges
 
 
-def _logarithmic(values: np.ndarray, largest: float) -> np.ndarray:
+def logarithmic(values: np.ndarray, largest: float) -> np.ndarray:
+    """Sizes on a logarithmic scale, 1 for the largest."""
     return np.log1p(values) / np.log1p(largest)
 
 
-def _relative_levels(graph: ComputationGraph) -> np.ndarray:
+def relative_levels(graph: ComputationGraph) -> np.ndarray:
     """float[O, 2]: longest path from a source, and to a sink, in ops over the graph's depth."""
     from_source = levels(graph)
     depth = max(float(from_source.max(initial=0)), 1.0)
     return np.stack([from_source, levels_to_sinks(graph)], axis=1) / depth
 
 
-def _pad(values: np.ndarray, length: int, fill: float) -> np.ndarray:
+def pad(values: np.ndarray, length: int, fill: float) -> np.ndarray:
+    """Rows up to a length, filled with one number."""
     padded = np.full((length, *values.shape[1:]), fill, values.dtype)
     padded[: len(values)] = values
     return padded

@@ -16,13 +16,11 @@ import jax
 import jax.numpy as jnp
 
 from regal_jax import registry
+from regal_jax.environments.placement.chromosome import Change
 from regal_jax.policies.networks.message_passing import MLP, MessagePassing
 from regal_jax.policies.regal.schedule_features import ScheduleInputs
 
 Params = Any
-
-Change = Callable[[chex.PRNGKey, jax.Array], jax.Array]
-"""(key, parents float32[B, genes]) -> float32[B, genes]: a changed copy of each."""
 
 SCALES = -4.0, 2.0
 """Least and largest logarithm of ``Moves.scale``."""

@@ -1,6 +1,6 @@
 """What a policy sees of a graph and a known schedule of it: features of ops, devices and edges."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import numpy as np
@@ -9,9 +9,12 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.features.placement import memory_by_op
-
-NODE_FEATURES, DEVICE_FEATURES, EDGE_FEATURES = 22, 4, 4
+from regal_jax.graphs.features.placement import (
+    logarithmic,
+    memory_by_op,
+    pad,
+    relative_levels,
+)
 
 
 @chex.dataclass(frozen=True)
@@ -21,8 +24,7 @@ class ScheduleInputs:
     Edges are as in ``PolicyInputs``.
 
     Attributes:
-      nodes: float32[O, NODE_FEATURES]. edges: float32[E, EDGE_FEATURES].
-      devices: float32[O, D, DEVICE_FEATURES], of an op on a device.
+      nodes: float32[O, 22]. edges: float32[E, 4]. devices: float32[O, D, 4], of an op on a device.
       senders, receivers: int32[E]. real: bool[O], False for padding.
       device: int32[O], where the schedule has an op.
       priority: float32[O + T * D], of its chromosome.
@@ -60,19 +62,16 @@ def graph_part(graph: ComputationGraph) -> GraphPart:
     edge_size = graph.size[graph.edges[:, 1]].astype(np.float64)
     largest = max(memory.max(initial=0.0), edge_size.max(initial=0.0), 1.0)
     duration = graph.duration.astype(float)
-    level, to_sink = precedence.levels(graph), precedence.levels_to_sinks(graph)
-    depth = max(float(level.max(initial=0)), 1.0)
     nodes = np.column_stack(
         [
             memory / largest,
-            np.log1p(memory) / np.log1p(largest),
+            logarithmic(memory, largest),
             duration / max(duration.max(initial=0.0), 1e-30),
             duration / max(duration.sum(), 1e-30) * max(graph.num_ops, 1) / 10.0,
-            level / depth,
-            to_sink / depth,
+            relative_levels(graph),
         ]
     )
-    edges = np.column_stack([edge_size / largest, np.log1p(edge_size) / np.log1p(largest)])
+    edges = np.column_stack([edge_size / largest, logarithmic(edge_size, largest)])
     tail = precedence.bottom_levels(graph) - duration
     return GraphPart(nodes, edges, tail)
 
@@ -88,7 +87,7 @@ def schedule_inputs(
     the same for all: cost over lower bound, devices, ops, and the share ``left`` of the budget.
     """
     graph, shape = problem.graph, problem.shape
-    at = _positions(graph, schedule)
+    at = np.argsort(schedule.ops_in_order())
     device = schedule.placement.astype(np.int64)
     use = _memory_use(graph, device, at, problem.num_devices)
     crosses = device[graph.edges[:, 0]] != device[graph.edges[:, 2]]
@@ -103,22 +102,16 @@ def schedule_inputs(
     apart = np.abs(at[graph.edges[:, 0]] - at[graph.edges[:, 2]]) / max(graph.num_ops, 1)
     edges = np.column_stack([part.edge_sizes, crosses, apart])
     return ScheduleInputs(
-        nodes=_pad(nodes.astype(np.float32), shape.ops, 0),
-        edges=_pad(edges.astype(np.float32), shape.edges, 0),
-        devices=_pad(_of_devices(graph, device, use), shape.ops, 0),
-        senders=_pad(graph.edges[:, 0], shape.edges, shape.ops),
-        receivers=_pad(graph.edges[:, 2], shape.edges, shape.ops),
+        nodes=pad(nodes.astype(np.float32), shape.ops, 0),
+        edges=pad(edges.astype(np.float32), shape.edges, 0),
+        devices=pad(_of_devices(graph, device, use), shape.ops, 0),
+        senders=pad(graph.edges[:, 0], shape.edges, shape.ops),
+        receivers=pad(graph.edges[:, 2], shape.edges, shape.ops),
         real=np.arange(shape.ops) < graph.num_ops,
-        device=_pad(schedule.placement.astype(np.int32), shape.ops, 0),
+        device=pad(schedule.placement.astype(np.int32), shape.ops, 0),
         priority=problem.pad(problem.encode(schedule)[None])[0, shape.ops * problem.num_devices :],
-        reader=_pad(_first_readers(graph, at, shape.ops), shape.tensors, shape.ops),
+        reader=pad(_first_readers(graph, at, shape.ops), shape.tensors, shape.ops),
     )
-
-
-def _positions(graph: ComputationGraph, schedule: Schedule) -> np.ndarray:
-    at = np.empty(graph.num_ops, np.int64)
-    at[schedule.ops_in_order()] = np.arange(graph.num_ops)
-    return at
 
 
 def _memory_use(graph: ComputationGraph, device, at, num_devices: int) -> np.ndarray:
@@ -220,9 +213,3 @@ def _first_readers(graph: ComputationGraph, at: np.ndarray, none: int) -> np.nda
     latest_first = np.argsort(-at[reader], kind="stable")
     found[tensor[latest_first]] = reader[latest_first]
     return found
-
-
-def _pad(values: np.ndarray, length: int, fill: Any) -> np.ndarray:
-    padded = np.full((length, *values.shape[1:]), fill, values.dtype)
-    padded[: len(values)] = values
-    return padded

@@ -8,16 +8,13 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 
+from regal_jax.environments.placement.chromosome import Change
 from regal_jax.errors import OptionError
 from regal_jax.search.base import Algorithm
 from regal_jax.search.evolution.brkga import BRKGAState
-
-Change = Callable[[chex.PRNGKey, jax.Array], jax.Array]
-"""(key, parents float32[B, genes]) -> float32[B, genes]: a changed copy of each."""
 
 Changes = Callable[[Any], Change]
 """What is traced of a search -> how its elites are changed."""

@@ -40,8 +40,8 @@ def search(
     """
     assert start.population is not None
     found, known, spent = start, start.population, 0
-    least = algorithm(len(known)).initial + algorithm(len(known)).newcomers
-    looks = max(1, min(looks, budget.evaluations // least))
+    first = algorithm(len(known))
+    looks = max(1, min(looks, budget.evaluations // (first.initial + first.newcomers)))
     for look in range(looks):
         ours = algorithm(len(known))
         left = budget.evaluations - spent

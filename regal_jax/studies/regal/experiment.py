@@ -143,12 +143,13 @@ def compare(
     graphs: Mapping[str, Sequence[ComputationGraph]],
     runs: Sequence[Run],
     folder: Path,
-    settings: Settings,
+    settings: Searches,
     *,
+    num_devices: int,
     objective: Objective,
     policies: Mapping[str, str | Path | None],
 ) -> list[dict]:
-    """Rows of ``searches.compare`` on as many devices as policies are for.
+    """Rows of ``searches.compare`` on so many devices.
 
     ``policies`` are files by name of the method (None: the shipped one).
     """
@@ -159,10 +160,7 @@ def compare(
             seeds=settings.seeds,
             path=folder / "results.csv",
             platform=searches.PlatformRule(
-                settings.regal.num_devices,
-                settings.latency,
-                settings.per_byte,
-                settings.memory_share,
+                num_devices, settings.latency, settings.per_byte, settings.memory_share
             ),
             objective=objective,
             policies=policies,
@@ -180,6 +178,12 @@ def table_1(settings: Settings, objective: Objective, folder: Path) -> str:
     policies: dict[str, str | Path | None] = dict.fromkeys(learned, found)
     runs = tables.regal_runs(settings.methods, settings.test_evaluations)
     rows = compare(
-        test_graphs(settings), runs, folder, settings, objective=objective, policies=policies
+        test_graphs(settings),
+        runs,
+        folder,
+        settings,
+        num_devices=settings.regal.num_devices,
+        objective=objective,
+        policies=policies,
     )
     return tables.regal_report(rows, runs, folder, objective)

@@ -37,6 +37,7 @@ def compare(settings: Settings, folder: Path) -> list[dict]:
         evaluation_limits.long_runs(settings.methods, settings.long_evaluations),
         folder,
         settings,
+        num_devices=settings.regal.num_devices,
         objective=settings.objective,
         policies={"regal": policy},
     )

@@ -10,11 +10,10 @@ from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.regal.moves import MovesConfig
 from regal_jax.reporting import progress
-from regal_jax.studies.comparison import searches
 from regal_jax.studies.flags import group, option
-from regal_jax.studies.regal import tables
-from regal_jax.studies.regal.experiment import Graphs, Searches, test_graphs
-from regal_jax.studies.settings import GivenPolicy, Output
+from regal_jax.studies.regal import experiment, tables
+from regal_jax.studies.regal.experiment import Graphs, Searches
+from regal_jax.studies.settings import GivenPolicy, Output, policy_file
 from regal_jax.training import regal_moves
 from regal_jax.training.regal_moves import MovesTraining, States
 
@@ -45,27 +44,22 @@ def table(settings: Settings, folder: Path) -> str:
     if "regal_moves" in settings.methods:
         policies["regal_moves"] = policy(settings, folder)
     runs = tables.regal_runs(settings.methods, settings.test_evaluations)
-    with progress.bar("searches", 1) as update:
-        rows = searches.compare(
-            test_graphs(settings),
-            runs,
-            seeds=settings.seeds,
-            path=folder / "results.csv",
-            platform=searches.PlatformRule(
-                settings.num_devices, settings.latency, settings.per_byte, settings.memory_share
-            ),
-            objective=settings.objective,
-            policies=policies,
-            time_limit=settings.time_limit,
-            on_progress=update,
-        )
+    rows = experiment.compare(
+        experiment.test_graphs(settings),
+        runs,
+        folder,
+        settings,
+        num_devices=settings.num_devices,
+        objective=settings.objective,
+        policies=policies,
+    )
     return tables.regal_report(rows, runs, folder, settings.objective)
 
 
-def policy(settings: Settings, folder: Path) -> str | Path | None:
+def policy(settings: Settings, folder: Path) -> Path | None:
     """The policy file to test: --policy, the shipped one (None), or one trained in ``folder``."""
     if settings.policy is not None:
-        return None if settings.policy == "shipped" else settings.policy
+        return policy_file(settings.policy)
     training = corpora.training_graphs(
         settings.dataset, settings.copies, settings.train_ops, max_graphs=settings.train_graphs
     )

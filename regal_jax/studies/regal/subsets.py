@@ -75,7 +75,15 @@ def table_3(
     rows: list[dict] = []
     for run, policy in actions.runs(policies, evaluations):
         own = {"regal": policy}
-        rows += experiment.compare(sets, [run], folder, settings, objective=OBJECTIVE, policies=own)
+        rows += experiment.compare(
+            sets,
+            [run],
+            folder,
+            settings,
+            num_devices=settings.regal.num_devices,
+            objective=OBJECTIVE,
+            policies=own,
+        )
     found = actions.improvements(rows, list(sets), list(policies))
     counts = ", ".join(f"{name} {len(graphs)}" for name, graphs in sets.items())
     title = f"improvement over brkga {evaluations}, mean and 95% interval"

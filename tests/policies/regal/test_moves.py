@@ -174,7 +174,7 @@ def _renamed(problem, schedule, rename):
 @pytest.mark.parametrize("seed", range(5))
 def test_memory_in_use_is_the_checkers_on_one_device(seed):
     problem, schedule, _ = case(15, 1, seed=seed)
-    at = schedule_features._positions(problem.graph, schedule)
+    at = np.argsort(schedule.ops_in_order())
     use = schedule_features._memory_use(problem.graph, schedule.placement.astype(int), at, 1)
     timeline = checker.memory_timeline(problem.graph, schedule).usage[1:]
     np.testing.assert_array_equal(use, timeline)

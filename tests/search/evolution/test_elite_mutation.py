@@ -26,6 +26,10 @@ def sphere(chromosomes):
     return jnp.sum(chromosomes**2, axis=1)
 
 
+def plateau(chromosomes):
+    return jnp.zeros(len(chromosomes))
+
+
 def test_the_best_never_gets_worse_and_ends_near_the_optimum():
     algorithm = elite_mutation.algorithm(SMALL, 1, noisy)
     known = np.ones((1, 3), np.float32)
@@ -49,8 +53,7 @@ def test_equals_are_replaced_by_newcomers():
     """A search on a plateau drifts: none of the known chromosomes is left."""
     algorithm = elite_mutation.algorithm(SMALL, 3, noisy)
     known = np.zeros((3, 2), np.float32)
-    flat = lambda chromosomes: jnp.zeros(len(chromosomes))  # noqa: E731
-    found = base.scan(jax.random.key(0), algorithm, flat, 8, params=1.0, known=known)
+    found = base.scan(jax.random.key(0), algorithm, plateau, 8, params=1.0, known=known)
     assert np.all(np.any(np.asarray(found.state.chromosomes) != 0.0, axis=1))
 
 

@@ -152,7 +152,7 @@ def info(options: argparse.Namespace) -> None:
             bounds.peak_memory_bound(graph, platform.num_devices)
         ),
         f"makespan at least, {platform.num_devices} devices": tables.human_time_us(
-            bounds.makespan_bound(graph, platform.num_devices)
+            bounds.makespan_bound(graph, platform)
         ),
     }
     if graph.capacity is not None:

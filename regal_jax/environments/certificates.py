@@ -28,10 +28,12 @@ class Bound:
       value: bytes of the fullest device, or us.
       kind: why. Of peak memory "minimum cut", "first or last of a set" (see
         ``placement.set_bound``), "working set", "bytes at the end", "parameters" (see
-        ``placement.bounds``); of the makespan "path" and "work" (see ``rcpsp.bounds``).
+        ``placement.bounds``); of the makespan "path" and "work" (see ``rcpsp.bounds``), and where
+        transfers take time "arrivals" (see ``placement.arrivals``).
       witness: a ``CutBound`` (an op and a flow), a ``SetBound`` (ops and flows), the ops of a path
-        or that share the work, or None for what a graph shows without one.
+        or that share the work, the one op of arrivals, or None for what a graph shows without one.
       objective, num_devices: of the schedules; the number of machine types for graphs with them.
+      latency, per_byte: of their transfers, see ``Platform``.
     """
 
     value: float
@@ -39,6 +41,8 @@ class Bound:
     witness: Any
     objective: Objective
     num_devices: int
+    latency: float = 0.0
+    per_byte: float = 0.0
 
 
 def lower_bound(
@@ -46,15 +50,19 @@ def lower_bound(
     *,
     objective: Objective = "peak_memory",
     num_devices: int | None = None,
+    latency: float = 0.0,
+    per_byte: float = 0.0,
     order: np.ndarray | None = None,
 ) -> Bound:
-    """The strongest bound that has a witness, whatever the transfer times and capacities.
+    """The strongest bound that has a witness, whatever the memory capacities.
 
     Args:
       graph: the graph.
       objective: "peak_memory" or "makespan"; the latter on the graph's machine types, if it has
         any.
       num_devices: D, 2 unless given, or the number of machine types.
+      latency, per_byte: of transfers between devices (``Platform``), which make the makespan's
+        bound larger. Peak memory and machine types have none.
       order: int[O], a valid order of the ops, such as ``Schedule.ops_in_order``. The less memory it
         needs on one device, the sooner the bound of a large graph is found; it is the same bound.
 
@@ -64,9 +72,13 @@ def lower_bound(
     """
     check_objective(objective)
     devices = _num_devices(graph, objective, num_devices)
-    if objective == "makespan":
-        shown = machine_bounds.strongest(_on_machines(graph, devices))
+    if has_machines(graph, objective):
+        shown = machine_bounds.strongest(graph)
         return Bound(shown.value, shown.kind, shown.ops, objective, devices)
+    if objective == "makespan":
+        platform = Platform(devices, latency=latency, per_byte=per_byte)
+        shown = bounds.strongest_makespan(graph, platform)
+        return Bound(shown.value, shown.kind, shown.ops, objective, devices, latency, per_byte)
     order = graph.topological_order if order is None else np.asarray(order)
     precedence.check_order(graph, order, "order")
     cut = min_cut.min_cut_bound(graph, order=order)
@@ -81,12 +93,14 @@ def lower_bound(
 
 
 def check_bound(graph: ComputationGraph, bound: Bound) -> None:
-    """Verifies a bound by its witness, in linear time or nearly. Raises BoundError."""
+    """Verifies a bound by its witness, in linear time or nearly. Raises BoundError, and OptionError
+    for devices and transfers out of range."""
     shows = _SHOWN.get(bound.objective, {}).get(bound.kind)
     if shows is None:
         raise BoundError(f"kind: {bound.kind!r} is no bound of {bound.objective!r}")
     devices = _num_devices(graph, bound.objective, bound.num_devices)
-    shown = shows(graph, bound.witness, devices)
+    platform = Platform(devices, latency=bound.latency, per_byte=bound.per_byte)
+    shown = shows(graph, bound.witness, platform)
     if not bound.value <= shown:
         raise BoundError(f"value: {bound.value} is claimed, its {bound.kind} shows {shown}")
 
@@ -100,10 +114,6 @@ def _num_devices(graph: ComputationGraph, objective: Objective, asked: int | Non
     return own
 
 
-def _on_machines(graph: ComputationGraph, devices: int) -> ComputationGraph:
-    return bounds.as_machines(graph, devices) if graph.capacity is None else graph
-
-
 def _by_flows(
     kind: str,
     made: type[min_cut.CutBound] | type[set_bound.SetBound],
@@ -111,16 +121,16 @@ def _by_flows(
 ):
     """What a ``made`` of bytes on all devices together shows, once it is checked."""
 
-    def shown(graph: ComputationGraph, witness: Any, devices: int) -> int:
+    def shown(graph: ComputationGraph, witness: Any, platform: Platform) -> int:
         if not isinstance(witness, made):
             raise BoundError(f"witness: a {kind} has a {made.__name__}")
         check(graph, witness)
-        return -(-witness.num_bytes // devices)
+        return -(-witness.num_bytes // platform.num_devices)
 
     return shown
 
 
-def _path(graph: ComputationGraph, witness: Any, devices: int) -> float:
+def _path(graph: ComputationGraph, witness: Any, platform: Platform) -> float:
     ops = _ops(graph, witness)
     pairs = set(map(tuple, precedence.op_pairs(graph).tolist()))
     if not all(pair in pairs for pair in itertools.pairwise(ops)):
@@ -128,11 +138,21 @@ def _path(graph: ComputationGraph, witness: Any, devices: int) -> float:
     return machine_bounds.length_of(graph, ops)
 
 
-def _work(graph: ComputationGraph, witness: Any, devices: int) -> float:
-    ops, on_machines = _ops(graph, witness), _on_machines(graph, devices)
-    if len({int(on_machines.machine_type[op]) for op in ops}) > 1 or len(set(ops)) < len(ops):
+def _work(graph: ComputationGraph, witness: Any, platform: Platform) -> float:
+    ops, machines, ends = _ops(graph, witness), graph, [machine_bounds.path_ends(graph)]
+    if graph.capacity is None:
+        machines = bounds.as_machines(graph, platform.num_devices)
+        ends.append(bounds.ends(graph, platform))
+    if len({int(machines.machine_type[op]) for op in ops}) > 1 or len(set(ops)) < len(ops):
         raise BoundError("witness: ops that share work are of one machine type, each once")
-    return machine_bounds.work_of(on_machines, ops)
+    return max(machine_bounds.work_of(machines, ops, some) for some in ends)
+
+
+def _arrivals(graph: ComputationGraph, witness: Any, platform: Platform) -> float:
+    ops = _ops(graph, witness)
+    if len(ops) != 1 or graph.capacity is not None:
+        raise BoundError("witness: arrivals are of one op, on identical devices")
+    return bounds.between(graph, ops[0], bounds.ends(graph, platform))
 
 
 def _ops(graph: ComputationGraph, witness: Any) -> tuple[int, ...]:
@@ -147,15 +167,15 @@ def _ops(graph: ComputationGraph, witness: Any) -> tuple[int, ...]:
 
 
 def _placement(bytes_of: Callable[[ComputationGraph, int], int]):
-    return lambda graph, witness, devices: bytes_of(graph, devices)
+    return lambda graph, witness, platform: bytes_of(graph, platform.num_devices)
 
 
-_SHOWN: Mapping[str, Mapping[str, Callable[[ComputationGraph, Any, int], float]]] = {
+_SHOWN: Mapping[str, Mapping[str, Callable[[ComputationGraph, Any, Platform], float]]] = {
     "peak_memory": {
         MINIMUM_CUT: _by_flows(MINIMUM_CUT, min_cut.CutBound, min_cut.check_cut),
         OF_A_SET: _by_flows(OF_A_SET, set_bound.SetBound, set_bound.check_set),
         **{kind: _placement(bytes_of) for kind, bytes_of in bounds.PLACEMENT_BOUNDS.items()},
     },
-    "makespan": {"path": _path, "work": _work},
+    "makespan": {"path": _path, "work": _work, "arrivals": _arrivals},
 }
-"""What a witness shows: (graph, witness, D) -> bytes or us."""
+"""What a witness shows: (graph, witness, platform) -> bytes or us."""

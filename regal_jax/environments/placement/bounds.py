@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from regal_jax.environments.placement import min_cut
+from regal_jax.environments.placement import arrivals, min_cut
+from regal_jax.environments.platform import Platform
 from regal_jax.environments.rcpsp import bounds as machine_bounds
 from regal_jax.graphs.computation_graph import ComputationGraph
 
@@ -94,9 +95,34 @@ PLACEMENT_BOUNDS = {
 """Those that need no witness: (graph, D) -> bytes, in linear time."""
 
 
-def makespan_bound(graph: ComputationGraph, num_devices: int) -> float:
-    """us that D devices need at least: that of D units of one machine type."""
-    return machine_bounds.makespan_bound(as_machines(graph, num_devices))
+def makespan_bound(graph: ComputationGraph, platform: Platform) -> float:
+    """us that identical devices need at least, whatever their memory."""
+    return strongest_makespan(graph, platform).value
+
+
+def strongest_makespan(graph: ComputationGraph, platform: Platform) -> machine_bounds.Shown:
+    """The largest bound of D units of one machine type, and where transfers take time, of an op or
+    of work between heads and tails with them (``arrivals``)."""
+    machines = as_machines(graph, platform.num_devices)
+    found = [machine_bounds.strongest(machines)]
+    if graph.num_ops and (platform.latency or platform.per_byte):
+        late = ends(graph, platform)
+        op = int(np.argmax(late.heads + graph.duration + late.tails))
+        found.append(machine_bounds.Shown(between(graph, op, late), "arrivals", (op,)))
+        found += machine_bounds.by_work(machines, late)
+    return max(found, key=lambda shown: shown.value)
+
+
+def ends(graph: ComputationGraph, platform: Platform) -> machine_bounds.Ends:
+    """Heads and tails of ops on identical devices; one device transfers nothing."""
+    alone = platform.num_devices == 1
+    return machine_bounds.path_ends(graph) if alone else arrivals.ends(graph, platform)
+
+
+def between(graph: ComputationGraph, op: int, late: machine_bounds.Ends) -> float:
+    """us: an op between its head and its tail, less what rounding may have added."""
+    value = float(late.heads[op] + graph.duration[op] + late.tails[op])
+    return value if late.exact else value * (1.0 - machine_bounds.rounding(graph))
 
 
 def as_machines(graph: ComputationGraph, num_devices: int) -> ComputationGraph:
@@ -105,7 +131,8 @@ def as_machines(graph: ComputationGraph, num_devices: int) -> ComputationGraph:
     return graph.replace(capacity=np.array([num_devices]), machine_type=0 * one, demand=one)
 
 
-def lower_bound(graph: ComputationGraph, objective: str, num_devices: int) -> float:
+def lower_bound(graph: ComputationGraph, objective: str, platform: Platform) -> float:
     """The bound for an objective: bytes of the fullest device, or us."""
-    of_objective = makespan_bound if objective == "makespan" else peak_memory_bound
-    return of_objective(graph, num_devices)
+    if objective == "makespan":
+        return makespan_bound(graph, platform)
+    return peak_memory_bound(graph, platform.num_devices)

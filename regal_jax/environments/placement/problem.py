@@ -93,7 +93,7 @@ class PlacementProblem:
     def lower_bound(self) -> float:
         """A bound no schedule can beat: bytes, or us."""
         if self.objective == "makespan":
-            return bounds.makespan_bound(self.graph, self.num_devices)
+            return bounds.makespan_bound(self.graph, self.platform)
         return bounds.peak_memory_bound(self.graph, self.num_devices, self.together_bound)
 
     @functools.cached_property

@@ -1,6 +1,7 @@
 """Lower bounds of the makespan of machine problems; reported with every result as a gap."""
 
 import itertools
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -17,14 +18,28 @@ class Shown(NamedTuple):
 
     Attributes:
       value: in the graph's unit of time.
-      kind: "path", ops that follow each other; or "work", ops of one machine type that share its
-        units.
+      kind: "path", ops that follow each other; "work", ops of one machine type that share its
+        units; or "arrivals", an op between its head and its tail (``placement.arrivals``).
       ops: which.
     """
 
     value: float
-    kind: Literal["path", "work"]
+    kind: Literal["path", "work", "arrivals"]
     ops: tuple[int, ...]
+
+
+class Ends(NamedTuple):
+    """What no schedule can leave out before and behind each op.
+
+    Attributes:
+      heads: float64[O], before an op.
+      tails: float64[O], behind it.
+      exact: whether their sums with durations are free of rounding, in any order.
+    """
+
+    heads: np.ndarray
+    tails: np.ndarray
+    exact: bool
 
 
 def makespan_bound(graph: ComputationGraph) -> float:
@@ -41,13 +56,24 @@ def strongest(graph: ComputationGraph) -> Shown:
       behind it). (Carlier 1982, "The one-machine sequencing problem", for several units; he has
       the largest of all subsets.)
     """
-    heads, tails = _heads_and_tails(graph)
-    path = _longest_path(graph, heads)
-    found = [Shown(length_of(graph, path), "path", path)]
-    for machine in range(_num_types(graph)):
-        for ops in _late_and_long(graph, machine, heads, tails):
-            found.append(Shown(work_of(graph, ops, heads, tails), "work", ops))
+    ends = path_ends(graph)
+    path = _longest_path(graph, ends.heads)
+    found = [Shown(length_of(graph, path), "path", path), *by_work(graph, ends)]
     return max(found, key=lambda shown: shown.value)
+
+
+def path_ends(graph: ComputationGraph) -> Ends:
+    """The longest paths before and behind each op."""
+    tails = precedence.bottom_levels(graph) - graph.duration
+    return Ends(precedence.top_levels(graph), tails, unit_of(graph.duration) > 0)
+
+
+def by_work(graph: ComputationGraph, ends: Ends) -> Iterator[Shown]:
+    """The bounds by work of each machine type, of some of its ops."""
+    assert graph.capacity is not None
+    for machine in range(len(graph.capacity)):
+        for ops in _late_and_long(graph, machine, ends):
+            yield Shown(work_of(graph, ops, ends), "work", ops)
 
 
 def length_of(graph: ComputationGraph, path: tuple[int, ...]) -> float:
@@ -55,27 +81,24 @@ def length_of(graph: ComputationGraph, path: tuple[int, ...]) -> float:
     return float(sum(graph.duration[op] for op in path))
 
 
-def work_of(graph: ComputationGraph, ops: tuple[int, ...], heads=None, tails=None) -> float:
+def work_of(graph: ComputationGraph, ops: tuple[int, ...], ends: Ends) -> float:
     """The work of ops of one machine type, sum(duration * demand), spread over its units, between
     the earliest head and the shortest tail.
 
-    Whole durations make whole makespans: then it is exact, and rounded up; so are durations that
-    float64 adds without rounding (``EXACT``). Else it is lowered by what rounding may have taken
-    from a schedule's makespan. Heads and tails are computed if they are not given.
+    Whole durations take each unit a whole time: then it is rounded up, and so are multiples of a
+    part of 1 (``EXACT``). What rounding may have taken from a schedule's makespan is left out.
     """
     if not ops:
         return 0.0
-    if heads is None or tails is None:
-        heads, tails = _heads_and_tails(graph)
-    some, unit = np.array(ops), _unit(graph)
+    some, unit = np.array(ops), unit_of(graph.duration)
     area = _areas(graph, some, unit)[-1]
-    value = float(heads[some].min() + area + tails[some].min())
-    rounding = (2 * graph.num_ops + 8) * float(np.finfo(np.float64).eps)
-    return value if unit else value * (1.0 - rounding)
+    value = float(ends.heads[some].min() + area + ends.tails[some].min())
+    return value if unit and ends.exact else value * (1.0 - rounding(graph))
 
 
-def _heads_and_tails(graph: ComputationGraph) -> tuple[np.ndarray, np.ndarray]:
-    return precedence.top_levels(graph), precedence.bottom_levels(graph) - graph.duration
+def rounding(graph: ComputationGraph) -> float:
+    """The part of a schedule's makespan that sums in another order may exceed it by."""
+    return (4 * graph.num_ops + 8) * float(np.finfo(np.float64).eps)
 
 
 def _longest_path(graph: ComputationGraph, heads: np.ndarray) -> tuple[int, ...]:
@@ -88,28 +111,23 @@ def _longest_path(graph: ComputationGraph, heads: np.ndarray) -> tuple[int, ...]
     return tuple(path[::-1])
 
 
-def _num_types(graph: ComputationGraph) -> int:
-    assert graph.capacity is not None
-    return len(graph.capacity)
-
-
-def _late_and_long(graph: ComputationGraph, machine: int, heads, tails):
+def _late_and_long(graph: ComputationGraph, machine: int, ends: Ends):
     """The ops of one machine type, those from some head on and those from some tail on, for which
     the bound is largest; ops that take no units or no time don't count."""
     busy = (graph.machine_type == machine) & (graph.demand > 0) & (graph.duration > 0)
-    ops, unit = np.flatnonzero(busy), _unit(graph)
-    for key, other in ((heads, tails), (tails, heads)):
+    ops, unit = np.flatnonzero(busy), unit_of(graph.duration)
+    for key, other in ((ends.heads, ends.tails), (ends.tails, ends.heads)):
         some = ops[np.argsort(-key[ops])]
         bounds = key[some] + _areas(graph, some, unit) + np.minimum.accumulate(other[some])
         yield tuple(some[: int(np.argmax(bounds)) + 1].tolist()) if some.size else ()
 
 
-def _unit(graph: ComputationGraph) -> float:
-    """What all durations are exact multiples of: 1, or a part of it, or 0 for nothing known."""
-    duration, (most, parts) = graph.duration, EXACT
-    if np.all(duration == np.floor(duration)):
+def unit_of(times: np.ndarray) -> float:
+    """What all of them are exact multiples of: 1, or a part of it, or 0 for nothing known."""
+    most, parts = EXACT
+    if np.all(times == np.floor(times)):
         return 1.0
-    exact = duration.sum() < most and np.all(duration * parts == np.floor(duration * parts))
+    exact = times.sum() < most and np.all(times * parts == np.floor(times * parts))
     return 1.0 / parts if exact else 0.0
 
 

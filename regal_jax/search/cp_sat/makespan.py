@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from regal_jax.environments.placement import arrivals
 from regal_jax.environments.platform import Platform
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -35,7 +36,7 @@ class TimeParts(NamedTuple):
 
 def time_parts(graph: ComputationGraph, platform: Platform) -> TimeParts | None:
     """The parts of a graph on a platform; None where times are beyond floating-point numbers."""
-    pairs, delay = _delays(graph, platform)
+    pairs, delay = arrivals.delays(graph, platform)
     wait = np.zeros(graph.num_ops)
     np.maximum.at(wait, pairs[:, 1], delay)
     most = float(np.sum(graph.duration) + np.sum(wait))
@@ -119,12 +120,3 @@ def earliest_starts(parts: TimeParts, order: Sequence[int], placement: Sequence[
         starts[op] = max([free[placement[op]], *ready])
         free[placement[op]] = starts[op] + parts.duration[op]
     return starts
-
-
-def _delays(graph: ComputationGraph, platform: Platform) -> tuple[np.ndarray, np.ndarray]:
-    """int[P, 2] pairs of ops and float64[P], us: the longest delay of the tensors between them."""
-    pairs, group = np.unique(graph.edges[:, [0, 2]], axis=0, return_inverse=True)
-    delay = np.zeros(len(pairs))
-    each = platform.latency + graph.size[graph.edges[:, 1]].astype(float) * platform.per_byte
-    np.maximum.at(delay, group.ravel(), each)
-    return pairs, delay

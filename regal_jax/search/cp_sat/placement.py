@@ -122,7 +122,7 @@ def solve(
     if graph.num_ops == 0:
         hint = _nothing(graph, platform, objective)
     hint = None if hint is None else best.offer(hint)
-    bound = bounds.lower_bound(graph, objective, platform.num_devices)
+    bound = bounds.lower_bound(graph, objective, platform)
     parts = model_parts(graph, platform, objective, solver.most_constraints(seconds))
     if parts is None:
         return _solution(best, bound, exact=True)

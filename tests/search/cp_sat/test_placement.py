@@ -261,7 +261,7 @@ def test_without_time_the_hint_is_returned(objective, seconds):
     hint = in_program_order(graph, 2, objective)
     solution = cp_sat_placement.solve(graph, Platform(2), objective, seconds=seconds, hint=hint)
     assert solution.schedule.steps.tolist() == hint.steps.tolist()
-    bound = bounds.lower_bound(graph, objective, 2)
+    bound = bounds.lower_bound(graph, objective, Platform(2))
     assert 0 < bound == solution.bound <= solution.schedule.cost
     unhinted = cp_sat_placement.solve(graph, Platform(2), objective, seconds=seconds)
     assert unhinted == cp_sat_placement.Solution(None, bound, False, ())
@@ -296,7 +296,7 @@ def test_sizes_beyond_int64_are_divided_or_given_up():
     )
     given_up = cp_sat_placement.solve(odd, Platform(8), "peak_memory", seconds=ENOUGH)
     assert given_up.schedule is None
-    assert given_up.bound == bounds.lower_bound(odd, "peak_memory", 8)
+    assert given_up.bound == bounds.lower_bound(odd, "peak_memory", Platform(8))
 
 
 def test_graph_too_large_to_model():
@@ -332,7 +332,7 @@ def test_larger_graph(objective, capacity):
     cost = checker.evaluate(graph, solution.schedule, platform)
     assert solution.schedule.peak_memory == tuple(cost.peak_memory.tolist())
     assert solution.schedule.makespan == cost.makespan
-    assert bounds.lower_bound(graph, objective, platform.num_devices) <= solution.bound
+    assert bounds.lower_bound(graph, objective, platform) <= solution.bound
     assert solution.bound <= solution.schedule.cost <= solution.history[0][1]
 
 

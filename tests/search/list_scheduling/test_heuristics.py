@@ -64,7 +64,7 @@ def test_schedules_are_valid_and_no_longer_than_planned(graph, platform, name):
     timetable = TIMETABLES[name](tasks, platform.num_devices)
     assert cost.makespan <= scheduler.makespan(tasks, timetable)
     assert np.all(cost.start[tasks.op] <= timetable.start)
-    assert cost.makespan >= bounds.makespan_bound(graph, platform.num_devices) - 1e-9
+    assert cost.makespan >= bounds.makespan_bound(graph, platform) - 1e-9
 
 
 @settings(max_examples=60)

@@ -48,6 +48,16 @@ def levels_to_sinks(graph: ComputationGraph) -> np.ndarray:
     return _longest_before(np.ascontiguousarray(reverse), ones).astype(np.int32)
 
 
+def nearest_end_first(graph: ComputationGraph) -> np.ndarray:
+    """Ops by their distance to the nearest end of the graph, source or sink; not a valid sequence.
+
+    A train step runs its layers forth and back, so ops of one layer stand together: cut into
+    contiguous parts, this is a pipeline that keeps a layer's activations on one device.
+    """
+    fold = np.minimum(levels(graph), levels_to_sinks(graph))
+    return np.argsort(fold, kind="stable").astype(np.int32)
+
+
 def top_levels(graph: ComputationGraph) -> np.ndarray:
     """float64[O]: the longest path of durations before each op, its own left out, microseconds.
 

@@ -119,16 +119,6 @@ def contiguous(
     return placement
 
 
-def nearest_end_first(graph: ComputationGraph) -> np.ndarray:
-    """Ops by their distance to the nearest end of the graph, source or sink; not a valid sequence.
-
-    A train step runs its layers forth and back, so ops of one layer stand together: cut into
-    contiguous parts, this is a pipeline that keeps a layer's activations on one device.
-    """
-    fold = np.minimum(precedence.levels(graph), precedence.levels_to_sinks(graph))
-    return np.argsort(fold, kind="stable").astype(np.int32)
-
-
 def op_weights(graph: ComputationGraph, objective: Objective) -> np.ndarray:
     """float64[O]: what to balance: durations, or bytes of outputs and of unproduced inputs."""
     if objective == "makespan":

@@ -6,6 +6,7 @@ import numpy as np
 
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective, Schedule
+from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.search.list_scheduling import heuristics
 from regal_jax.search.orders import rules
@@ -32,7 +33,7 @@ def cheap_schedules(
     order, or of the ops by distance to the nearest end, into as many parts as devices.
     """
     weight = rules.op_weights(graph, objective).astype(float)
-    folded = rules.nearest_end_first(graph)
+    folded = precedence.nearest_end_first(graph)
     shared = _placements_of_any_order(graph, weight, num_devices)
     schedules: dict[tuple[bytes, bytes], Schedule] = {}
     for order in orders or [rule(graph, seed) for rule in rules.ORDERS.values()]:

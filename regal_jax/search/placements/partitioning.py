@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regal_jax.errors import MissingDependencyError
+from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
 from regal_jax.native.compilation import jit_with_arrays
 from regal_jax.search.orders import rules
@@ -287,7 +288,7 @@ def _starting_orders(graph: ComputationGraph, seed: int) -> list[np.ndarray]:
     return [
         graph.topological_order,
         rules.depth_first(graph),
-        rules.nearest_end_first(graph),
+        precedence.nearest_end_first(graph),
         *(_surroundings(neighbours, rng.permutation(graph.num_ops)) for _ in range(RANDOM_STARTS)),
     ]
 

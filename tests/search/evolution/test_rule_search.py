@@ -1,0 +1,76 @@
+"""Search among rules: exactly the budget, no rule of the pool twice, the best never gets worse."""
+
+import numpy as np
+import pytest
+
+import regal_jax as rj
+from regal_jax.environments.dispatching import rule
+from regal_jax.environments.dispatching.kernel import FEATURES, TIMED
+from regal_jax.options import Budget
+from regal_jax.search.evolution import rule_search
+from tests.policies.cases import random_graph
+
+PROBLEM = rj.PlacementProblem(random_graph(1, 20), 3)
+COLUMNS = rule.columns(PROBLEM)
+POOL = rule.random_rules(np.random.default_rng(0), 90, timed=False)
+
+
+def search(count, promise=rule_search.in_order, **budget):
+    return rule_search.search(PROBLEM, COLUMNS, POOL, promise, count, Budget(count, **budget))
+
+
+@pytest.mark.parametrize("count", [1, 2, 13, 64, 65, 114, 115, 300])
+def test_the_budget_is_spent_exactly_and_the_best_never_gets_worse(count):
+    reports = []
+    found = search(count, on_progress=lambda *report: reports.append(report))
+    assert found.evaluations == count == found.history[-1][0]
+    assert reports == list(found.history)
+    costs = [cost for _, cost in found.history]
+    assert costs == sorted(costs, reverse=True)
+    assert found.cost == costs[-1]
+    population = PROBLEM.fitness(found.population)
+    assert len(population) == min(count, rule_search.PARENTS)
+    assert population[0] == found.cost == population.min()
+
+
+def test_a_pool_is_tried_as_promised():
+    """Rules whose promise rises with the index, or that is as high as their costs are low."""
+    costs = rule.tried(PROBLEM, COLUMNS, POOL).costs
+    seen = []
+
+    def last_first(known, done):
+        seen.append(np.flatnonzero(done).tolist())
+        np.testing.assert_array_equal(known[done], costs[done])
+        return np.arange(len(known), dtype=float)
+
+    search(20, last_first)
+    assert seen[:6] == [[], [89], [88, 89], [87, 88, 89], [86, 87, 88, 89], [85, 86, 87, 88, 89]]
+    assert seen[-1] == list(range(90 - len(seen[-1]), 90))
+    assert search(1, lambda known, done: -costs).cost == costs.min()
+    assert search(64).cost <= costs[: rule_search.PICKS].min()
+
+
+def test_it_stops_when_time_is_up():
+    found = search(500, deadline=0.0)
+    assert found.evaluations == 1
+    assert found.cost == rule.tried(PROBLEM, COLUMNS, POOL[:1]).costs[0]
+
+
+def test_the_same_seed_is_the_same_search():
+    one, again, other = (search(400, seed=seed) for seed in (3, 3, 4))
+    assert one.history == again.history
+    np.testing.assert_array_equal(one.population, again.population)
+    assert not np.array_equal(one.population, other.population)
+
+
+def test_changed_rules_stay_in_range_and_without_times():
+    rng = np.random.default_rng(0)
+    parents = np.full((2, FEATURES), rule.MOST)
+    parents[:, TIMED:] = 0.0
+    found = rule_search.changed(rng, parents, 400, timed=False)
+    assert found.shape == (400, FEATURES)
+    assert not found[:, TIMED:].any()
+    assert np.abs(found).max() == rule.MOST
+    kept = np.mean(found[:, :TIMED] == rule.MOST)
+    assert 0.7 < kept < 0.8  # half aren't changed; half of the changes are beyond what is allowed
+    assert np.any(rule_search.changed(rng, parents, 9, timed=True)[:, TIMED:])

@@ -12,7 +12,7 @@ from regal_jax.studies import flags, launch
 from regal_jax.studies.regal import experiment
 from regal_jax.studies.regal.experiment import Settings
 
-METHODS = ("brkga", "regal", "random_search", "depth_first", "breadth_first")
+METHODS = ("brkga", "regal_paper", "random_search", "depth_first", "breadth_first")
 DEFAULTS = Settings(output_dir="results/regal_memory", methods=METHODS)
 flags.define(DEFAULTS, FLAGS)
 

@@ -12,7 +12,7 @@ from regal_jax.studies import flags, launch
 from regal_jax.studies.regal import experiment
 from regal_jax.studies.regal.experiment import Settings
 
-METHODS = ("brkga", "regal", "random_search", "partition_dfs", "etf", "heft")
+METHODS = ("brkga", "regal_paper", "random_search", "partition_dfs", "etf", "heft")
 DEFAULTS = Settings(output_dir="results/regal_runtime", methods=METHODS)
 flags.define(DEFAULTS, FLAGS)
 

@@ -36,9 +36,9 @@ class Options:
       num_devices: D, 2 unless given. For graphs with capacity the number of machine types.
       method: a registered name (``regal-jax schedule --help``, ``registry.names("method")``), or a
         function (problem, Budget) -> Result. "auto" (the same as "portfolio") improves on the best
-        of the cheap orders and placements, or rules, so it is never worse than these; "regal",
-        "brkga" and the other published ones begin from nothing. With a target, "auto" is
-        "price_sweep".
+        of the cheap orders and placements, or rules, so it is never worse than these;
+        "regal_paper", "brkga" and the other published ones begin from nothing. With a target,
+        "auto" is "price_sweep".
       evaluations: budget, in calls of the cost on one chromosome, or on one move from a schedule;
         None is the method's own: 5000 but for "auto", "portfolio" and samplers (1000 samples).
       seed: same seed, same schedule (on the same platform).

@@ -30,9 +30,12 @@ OWN: Mapping[Kind, tuple[str, ...]] = {
         "regal_jax.environments.placement.problem",
         "regal_jax.environments.rcpsp.problem",
     ),
-    "policy": tuple(
-        f"regal_jax.policies.{system}.policy"
-        for system in ("regal", "topological_order", "one_shot", "gflownet")
+    "policy": (
+        "regal_jax.policies.regal.dispatching",
+        *(
+            f"regal_jax.policies.{system}.policy"
+            for system in ("regal", "topological_order", "one_shot", "gflownet")
+        ),
     ),
     "dataset": ("regal_jax.datasets.corpora",),
     "importer": ("regal_jax.graphs.importers.any_file",),

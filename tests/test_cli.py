@@ -300,7 +300,7 @@ def test_bad_graph_files_are_one_line(tmp_path, capsys, command):
         (["--memory_capacity=-5"], "memory_capacity"),
         (["--latency=nan"], "latency"),
         (["--plot=p.xyz"], "must end in"),
-        (["--method=regal", "--policy=none.policy"], "none.policy: no such file"),
+        (["--method=regal_paper", "--policy=none.policy"], "none.policy: no such file"),
     ],
 )
 def test_bad_options_are_one_line(graph_file, tmp_path, capsys, monkeypatch, flags, message):

@@ -60,7 +60,7 @@ def test_info_shows_machine_types(jobs, capsys):
     ("flags", "message"),
     [
         (["--num_devices=2"], "the graph has 3 machine types"),
-        (["--method=regal"], "places ops on identical devices"),
+        (["--method=regal_paper"], "places ops on identical devices"),
         (["--memory_capacity=5"], "don't apply to graphs with machine types"),
     ],
 )

@@ -150,7 +150,7 @@ shy = ShyConfig(**dataclasses.asdict(config), shyness=1.0)
 save_policy("shy.policy", params, shy, about=about)
 save_policy("negative.policy", jax.tree.map(lambda leaf: -leaf, params), config, about=about)
 graph = rj.microbatches(next(iter(rj.datasets.model_zoo("valid"))), 2)
-found = {name: rj.optimize(graph, method="regal", policy=name + ".policy", evaluations=700)
+found = {name: rj.optimize(graph, method="regal_paper", policy=name + ".policy", evaluations=700)
          for name in ("shy", "negative")}
 assert type(load_policy("shy.policy", RegalConfig)[1]) is ShyConfig
 assert found["shy"].steps.tolist() == found["negative"].steps.tolist()

@@ -2,6 +2,7 @@
 
 from regal_jax.methods import (
     classical,
+    dispatching,
     evolution,
     exact,
     one_shot,
@@ -9,7 +10,7 @@ from regal_jax.methods import (
     portfolio,
     rcpsp,
     refinement,
-    regal,
+    regal_paper,
     robust,
     simple,
     warm,
@@ -17,6 +18,7 @@ from regal_jax.methods import (
 
 __all__ = [
     "classical",
+    "dispatching",
     "evolution",
     "exact",
     "one_shot",
@@ -24,7 +26,7 @@ __all__ = [
     "portfolio",
     "rcpsp",
     "refinement",
-    "regal",
+    "regal_paper",
     "robust",
     "simple",
     "warm",

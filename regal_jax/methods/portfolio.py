@@ -9,9 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from regal_jax import registry
+from regal_jax.environments.dispatching import rule
 from regal_jax.environments.placement.problem import PlacementProblem
-from regal_jax.methods import exact, refinement, simple
-from regal_jax.options import Budget, Result, some_seconds
+from regal_jax.methods import dispatching, exact, refinement, simple
+from regal_jax.methods.pretrained import shipped_policy
+from regal_jax.options import Budget, Result, best_of, some_seconds
 
 
 class Arm(NamedTuple):
@@ -31,6 +33,12 @@ class Arm(NamedTuple):
 
 LOCAL_SEARCH = Arm(refinement.polish)
 BLOCK_MOVES = Arm(refinement.climb, most=5000, least_seconds=10.0)
+
+RULES_PART, LEAST_RULES, MOST_RULES = 0.2, 20, 1000
+"""Of the budget, for dispatching rules on several devices; and how many rules."""
+MOST_PAIRS = 10**8
+"""Pairs of ops and devices that these look at, in seconds; there are fewer rules on graphs where
+thousands of ops are ready at once."""
 
 PROOF_PART = 0.03
 """Of the budget, for the bound and better orders on several devices: 0.3 left 24 validation graphs
@@ -59,13 +67,27 @@ def run_portfolio(problem: PlacementProblem, budget: Budget) -> Result:
     on ties (nobody gains) the one that has waited longest. Ends at the lower bound. Never worse
     than any cheap schedule.
     """
-    start = simple.cheapest(problem, budget)
+    start = _ruled(problem, budget, simple.cheapest(problem, budget))
     found = _proven(problem, budget, start)
     if found.cost <= max(problem.lower_bound, found.lower_bound):
         return found
     searched = _take_turns(problem, budget, found)
     bound = max(found.lower_bound, searched.lower_bound)
     return _exactly_better(problem, start, searched)._replace(lower_bound=bound)
+
+
+def _ruled(problem: PlacementProblem, budget: Budget, found: Result) -> Result:
+    """After dispatching rules, where more than one device is to be chosen from."""
+    left = int(RULES_PART * (budget.evaluations - found.evaluations))
+    count = min(left, MOST_RULES, MOST_PAIRS // max(rule.num_pairs(problem), 1))
+    settled = problem.num_devices == 1 or found.cost <= problem.lower_bound
+    if settled or count < LEAST_RULES:
+        return found
+    part = budget.after(found)
+    if _is_timed(budget):
+        part = part._replace(deadline=time.perf_counter() + RULES_PART * budget.seconds_left)
+    path = shipped_policy("rules")
+    return best_of(found, dispatching.best_of_rules(problem, part, path, count))
 
 
 def _take_turns(problem: PlacementProblem, budget: Budget, found: Result) -> Result:

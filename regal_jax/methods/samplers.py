@@ -16,7 +16,7 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.rcpsp.problem import Generation, MachineProblem
 from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
-from regal_jax.methods import evolution, gflownet, one_shot, regal
+from regal_jax.methods import evolution, gflownet, one_shot, regal_paper
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Result
 from regal_jax.policies.one_shot.policy import OneShotConfig
@@ -68,13 +68,13 @@ def sample_brkga(problem: PlacementProblem, budget: Budget) -> Candidates:
     return _decoded(problem, search)
 
 
-@registry.sampler("regal", searches=True)
+@registry.sampler("regal_paper", searches=True)
 def sample_regal(problem: PlacementProblem, budget: Budget) -> Candidates:
     """The last population of REGAL's search, which has the parameters of ``sample_brkga``.
 
     Raises OptionError if the policy is for another number of devices, or evaluations are too few.
     """
-    return _decoded(problem, regal.evolve(problem, budget, "regal", POPULATION))
+    return _decoded(problem, regal_paper.evolve(problem, budget, "regal", POPULATION))
 
 
 @registry.sampler("random_search")

@@ -14,14 +14,14 @@ from regal_jax.graphs.batching import padded_shape
 from regal_jax.methods import portfolio
 from regal_jax.options import Options
 from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs, flow_policy
-from regal_jax.policies.regal.moves import MovesConfig, moves_policy
+from regal_jax.policies.regal.dispatching import DispatchConfig
 from regal_jax.policies.regal.policy import RegalConfig
-from regal_jax.policies.regal.schedule_features import graph_part, schedule_inputs
 from regal_jax.search.orders import rules
 from regal_jax.search.placements import partitioning
 from regal_jax.training.checkpoints import load_policy, save_policy
 from tests import contracts
-from tests.policies.cases import inputs_of, random_graph, random_params
+from tests.policies.cases import inputs_of, random_graph
+from tests.policies.regal.test_dispatching import random_policy
 
 GRAPH = random_graph(4, 7)
 METHODS = {
@@ -70,27 +70,23 @@ def flow_policies(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def moves_policies(tmp_path_factory):
+def dispatch_policy(tmp_path_factory):
     """A file of random parameters, for any number of devices and both objectives."""
-    problem = rj.PlacementProblem(GRAPH)
-    schedule = problem.decode(np.zeros(problem.num_genes, np.float32))
-    inputs = schedule_inputs(problem, schedule, graph_part(GRAPH), 1.0)
-    config = MovesConfig(size=4, rounds=2)
-    params = random_params(moves_policy(config).init, jax.random.key(0), inputs)
-    path = tmp_path_factory.mktemp("moves") / "a.policy"
-    save_policy(path, params, config, about={})
+    config = DispatchConfig(size=4)
+    path = tmp_path_factory.mktemp("dispatch") / "a.policy"
+    save_policy(path, random_policy(config), config, about={})
     return path
 
 
 @pytest.fixture
-def options_of(policy, sequence_policy, flow_policies, moves_policies):
+def options_of(policy, sequence_policy, flow_policies, dispatch_policy):
     """(method, devices) -> the options that the method can't do without."""
 
     def options(method, num_devices=2):
-        if method in ("regal", "idrs"):
+        if method in ("regal_paper", "idrs"):
             return {"policy": policy[num_devices]}
-        if method == "regal_moves":
-            return {"policy": moves_policies}
+        if method in ("regal", "dispatch"):
+            return {"policy": dispatch_policy}
         if method in ("gflownet", "ppo"):
             return {"policy": flow_policies / method}
         return {"policy": sequence_policy[num_devices]} if method == "gas" else {}
@@ -157,8 +153,8 @@ def check_spent(schedule, reports):
 
 def test_a_policy_for_other_devices_does_not_fit(policy):
     with pytest.raises(OptionError, match="is for 3 devices, not 2"):
-        optimize(method="regal", policy=policy[3])
-    readers = r"topoformer, one_shot, .*regal, gas, .*gflownet, ppo, regal_moves do"
+        optimize(method="regal_paper", policy=policy[3])
+    readers = r"regal, dispatch, topoformer, one_shot, .*regal_paper, gas, .*gflownet, ppo do"
     with pytest.raises(OptionError, match=f"auto reads no policy; {readers}"):
         optimize(method="auto", policy=policy[2])
 
@@ -167,7 +163,7 @@ def test_a_policy_for_another_objective_does_not_fit(policy, tmp_path):
     params, config, _ = load_policy(policy[2], RegalConfig)
     save_policy(tmp_path / "p.policy", params, config, about={"objective": "makespan"})
     with pytest.raises(OptionError, match="for the objective makespan"):
-        optimize(method="regal", policy=tmp_path / "p.policy")
+        optimize(method="regal_paper", policy=tmp_path / "p.policy")
 
 
 def test_a_missing_policy_is_an_error(tmp_path):
@@ -206,9 +202,9 @@ def test_auto_is_never_worse_than_a_simple_schedule(objective, seed):
         assert best.cost <= rule_schedule.cost
 
 
-@pytest.mark.parametrize(("method", "least"), [("brkga", 100), ("regal", 200)])
+@pytest.mark.parametrize(("method", "least"), [("brkga", 100), ("regal_paper", 200)])
 def test_a_budget_below_the_least(method, least, policy):
-    options = {"policy": policy[2]} if method == "regal" else {}
+    options = {"policy": policy[2]} if method == "regal_paper" else {}
     assert optimize(method=method, evaluations=least, **options).evaluations == least
     for evaluations in (least - 1, 0, -5):
         with pytest.raises(OptionError, match=f"at least .*{least}"):
@@ -398,7 +394,12 @@ def test_a_race_goes_on_with_the_better_search(policy, tmp_path):
         save_policy(path, params, dataclasses.replace(config, race=race), about={})
     outcomes = set()
     for seed in range(8):
-        options = {"method": "regal", "evaluations": 2000, "seed": seed, "objective": "makespan"}
+        options = {
+            "method": "regal_paper",
+            "evaluations": 2000,
+            "seed": seed,
+            "objective": "makespan",
+        }
         graph = random_graph(seed, 40)
         raced = optimize(graph, policy=paths[True], **options)
         steered = optimize(graph, policy=paths[False], **options)

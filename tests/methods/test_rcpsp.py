@@ -180,7 +180,7 @@ def test_refusals(policy):
     with pytest.raises(
         OptionError, match="'regal' places ops on identical devices, but this problem is one"
     ):
-        optimize("regal")
+        optimize("regal_paper")
     plain = GRAPH.replace(capacity=None)
     with pytest.raises(OptionError, match="'mopnr' schedules graphs with machine types"):
         optimize("mopnr", plain)

@@ -55,7 +55,7 @@ def options_of(policies):
     def options(method):
         if method in ("gflownet", "ppo"):
             return {"method": method, "policy": policies / method, "evaluations": 60}
-        if method == "regal":  # its policy is for two devices
+        if method == "regal_paper":  # its policy is for two devices
             return {"method": method, "num_devices": 2, "evaluations": 1200}
         return {"method": method, "evaluations": 600 if method == "brkga" else 60}
 
@@ -255,7 +255,7 @@ def test_where_no_candidate_fits_the_least_excess_is_returned():
         ({"num_devices": 0}, "num_devices must be in"),
         ({"evaluations": 0}, "evaluations must be at least 1"),
         ({"method": "brkga", "evaluations": 499, "target": MODEL}, "at least the population"),
-        ({"method": "regal", "target": MODEL}, "is for 2 devices, not 3"),
+        ({"method": "regal_paper", "target": MODEL}, "is for 2 devices, not 3"),
     ],
 )
 def test_options_out_of_range_are_one_line(options, message):

@@ -14,7 +14,7 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.rcpsp.problem import GENERATIONS
 from regal_jax.errors import GraphError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods import evolution, one_shot, pretrained, regal, samplers
+from regal_jax.methods import evolution, one_shot, pretrained, regal_paper, samplers
 from regal_jax.options import Budget, Options
 from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.policies.regal.policy import RegalConfig
@@ -28,7 +28,7 @@ OPS = 24
 SAMPLES, EVALUATIONS = 40, 1200
 """Of samplers that don't search, and of those that do."""
 CLASSICAL = [
-    *("critical_path", "brkga", "regal", "random_search"),
+    *("critical_path", "brkga", "regal_paper", "random_search"),
     *("list_sampling", "price_sweep", "one_shot"),
 ]
 """All but those whose policies build schedules op by op."""
@@ -38,7 +38,7 @@ GRAPH = single_input_graph(seed=0, num_ops=OPS)
 
 
 def problem_of(name, graph=GRAPH) -> PlacementProblem:
-    devices = 2 if name == "regal" else 4
+    devices = 2 if name == "regal_paper" else 4
     return PlacementProblem(graph, devices, "makespan", latency=0.02, per_byte=0.01)
 
 
@@ -131,7 +131,7 @@ def test_brkga_gives_the_last_population_of_the_search():
     assert times[:100].mean() < earlier[:100].mean()
 
 
-@pytest.mark.parametrize(("name", "least"), [("brkga", 500), ("regal", 1060)])
+@pytest.mark.parametrize(("name", "least"), [("brkga", 500), ("regal_paper", 1060)])
 def test_evaluations_must_do_for_a_population(name, least):
     assert len(sampled(name, evaluations=least).sequence) == 500
     with pytest.raises(OptionError, match=f"at least .*{least}"):
@@ -140,7 +140,7 @@ def test_evaluations_must_do_for_a_population(name, least):
 
 def test_regal_is_for_the_devices_of_its_policy():
     with pytest.raises(OptionError, match="is for 2 devices, not 4"):
-        draw("regal", problem_of("brkga"))
+        draw("regal_paper", problem_of("brkga"))
 
 
 def test_regal_that_lost_its_race_gives_the_population_that_went_on(tmp_path):
@@ -149,10 +149,10 @@ def test_regal_that_lost_its_race_gives_the_population_that_went_on(tmp_path):
     config = dataclasses.replace(config, feature_evaluations=4000)
     wrong = jax.tree.map(lambda leaf: -leaf, params)
     save_policy(tmp_path / "p.policy", wrong, config, about={})
-    problem, lost = problem_of("regal"), 0
+    problem, lost = problem_of("regal_paper"), 0
     for seed in range(2):
         budget = Budget(8000, seed, options=Options(policy=tmp_path / "p.policy"))
-        search = regal.evolve(problem, budget, "regal", samplers.POPULATION)
+        search = regal_paper.evolve(problem, budget, "regal", samplers.POPULATION)
         history = dict(search.history)
         went_on = 4160 + 2100 + 500 in history
         lost += went_on

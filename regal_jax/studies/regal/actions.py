@@ -65,7 +65,7 @@ def graph_sets(
 def runs(policies: Mapping[str, Path], evaluations: int) -> list[tuple[Run, Path | None]]:
     """The searches of table 3, labelled by subset, each with its policy; BRKGA first."""
     reference = Run(REFERENCE, "brkga", evaluations)
-    guided = [(Run(name, "regal", evaluations), path) for name, path in policies.items()]
+    guided = [(Run(name, "regal_paper", evaluations), path) for name, path in policies.items()]
     return [(reference, None), *guided]
 
 
@@ -135,7 +135,7 @@ def chosen_actions(
     objective: Objective,
     seed: int = 0,
 ) -> np.ndarray:
-    """int32[O, A]: the actions that the method regal takes on a graph with this seed."""
+    """int32[O, A]: the actions that the method regal_paper takes on a graph with this seed."""
     problem = PlacementProblem(graph, config.num_devices, objective)
     feature_key, _ = jax.random.split(jax.random.key(seed))
     inputs = feature_search(feature_key, problem, config, problem.operand, pinned_op(graph))[0]
@@ -155,7 +155,7 @@ def usage_rows(
     for i, placed in enumerate(action_groups.PLACEMENT):
         for j, scheduled in enumerate(action_groups.SCHEDULING):
             mine = (placement == i) & (scheduling == j)
-            row = {"graph": graph.name, "method": "regal", "seed": 0}
+            row = {"graph": graph.name, "method": "regal_paper", "seed": 0}
             row |= {"placement": placed, "scheduling": scheduled}
             rows.append(row | {"metric": "ops", "value": int(mine.sum())})
             rows.append(row | {"metric": _LAST_METRIC, "value": float(memory[mine].sum())})

@@ -46,7 +46,7 @@ class XlaGraphs(Graphs):
 class Searches:
     """What to run on them, on which platform."""
 
-    methods: tuple[str, ...] = option(("brkga", "regal"), "What to run.", least=1)
+    methods: tuple[str, ...] = option(("brkga", "regal_paper"), "What to run.", least=1)
     test_evaluations: int = option(5000, "Budget of each search.")
     seeds: int = option(5, "Seeds of each search.")
     time_limit: float | None = option(None, "Seconds of a search, for methods without evaluations.")
@@ -173,7 +173,7 @@ def table_1(settings: Settings, objective: Objective, folder: Path) -> str:
     """Table 1 for an objective: the policy against the methods; figure 4 in ``folder``."""
     if "brkga" not in settings.methods:
         raise OptionError("methods: improvements are over brkga; name it, too")
-    learned = [name for name in ("regal", "idrs") if name in settings.methods]
+    learned = [name for name in ("regal_paper", "idrs") if name in settings.methods]
     found = policy(settings, objective, folder) if learned else None
     policies: dict[str, str | Path | None] = dict.fromkeys(learned, found)
     runs = tables.regal_runs(settings.methods, settings.test_evaluations)

@@ -39,7 +39,7 @@ def compare(settings: Settings, folder: Path) -> list[dict]:
         settings,
         num_devices=settings.regal.num_devices,
         objective=settings.objective,
-        policies={"regal": policy},
+        policies={"regal_paper": policy},
     )
 
 
@@ -50,8 +50,8 @@ def report(rows: Sequence[dict], setting: str, settings: Settings, folder: Path)
     print(f"{setting}: improvement over BRKGA with {reference} evaluations, %")
     print(tables.text_table([_formatted(point) for point in points]))
     _print_claim(points, settings)
-    if "regal" in settings.methods:
-        fewer, share = evaluation_limits.fewer_evaluations(rows, setting, "regal", reference)
+    if "regal_paper" in settings.methods:
+        fewer, share = evaluation_limits.fewer_evaluations(rows, setting, "regal_paper", reference)
         print(
             f"REGAL has BRKGA's value after {fewer:.1f} % fewer evaluations, in {share:.1f} % of"
             f" searches (paper: {evaluation_limits.PAPER_FEWER_GENERATIONS} % fewer generations)\n"
@@ -70,8 +70,8 @@ def _print_claim(points: Sequence[dict], settings: Settings) -> None:
     """Whether a REGAL of the reference's budget has what the longest BRKGA has, where both are."""
     reference, longest = settings.reference, settings.long_evaluations
     mean = {(point["method"], point["evaluations"]): point["mean"] for point in points}
-    if ("regal", reference) in mean and longest > reference:
-        short, long = mean["regal", reference], mean["brkga", settings.limits[-1]]
+    if ("regal_paper", reference) in mean and longest > reference:
+        short, long = mean["regal_paper", reference], mean["brkga", settings.limits[-1]]
         print(
             f"REGAL with {reference}: {short:.2f} %, BRKGA with {settings.limits[-1]}: {long:.2f} %"
             f" (the paper's claim {'holds' if short >= long else 'does not hold'} here)"

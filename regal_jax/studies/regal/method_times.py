@@ -33,7 +33,7 @@ METHODS: Mapping[str, str] = MappingProxyType(
         "brkga": _SEARCH,
         "tuned_brkga": _SEARCH,
         "gas": _SEARCH + "; policy by XLA",
-        "regal": _SEARCH + "; policy by XLA, features in numpy",
+        "regal_paper": _SEARCH + "; policy by XLA, features in numpy",
         "auto": "numba; block moves by XLA",
     }
 )

@@ -74,7 +74,7 @@ def table_3(
     sets = actions.graph_sets(validation, test, experiment.xla_graphs(settings))
     rows: list[dict] = []
     for run, policy in actions.runs(policies, evaluations):
-        own = {"regal": policy}
+        own = {"regal_paper": policy}
         rows += experiment.compare(
             sets,
             [run],

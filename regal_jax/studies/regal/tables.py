@@ -82,7 +82,7 @@ def _table(title: str, lines: Sequence[Line], runs: Sequence[Run], objective: Ob
 
 def _row(line: Line, method: str, objective: Objective) -> dict[str, str]:
     at_its_budget = line.method in (method, f"{method} 5000")
-    paper = PAPER[objective].get(method) if at_its_budget else None
+    paper = PAPER[objective].get(method.removesuffix("_paper")) if at_its_budget else None
     row = {
         "method": line.method,
         "improvement %": line.improvement.text(),
@@ -91,7 +91,7 @@ def _row(line: Line, method: str, objective: Objective) -> dict[str, str]:
         "paper ": f"{paper[1]:.2f}" if paper else "",
         "win or tie %": f"{line.win_or_tie:.1f}",
     }
-    if (method, objective) == ("regal", "peak_memory") and paper:
+    if (method, objective) == ("regal_paper", "peak_memory") and paper:
         row["paper  "] = f"{PAPER_WIN_OR_TIE:.1f}"
     return row
 
@@ -122,6 +122,6 @@ def _histogram(lines, setting: str, runs: Sequence[Run], directory: Path) -> Non
 
     for run in runs:
         line = next((line for line in lines if line.method == run.label), None)
-        if run.method == "regal" and line is not None:
+        if run.method == "regal_paper" and line is not None:
             path = directory / f"figure_4_{setting.replace(' ', '_')}.png"
             plots.plot_improvement_histogram(list(line.gains.values()), path)

@@ -33,7 +33,7 @@ class Settings(Output):
     methods: tuple[str, ...] = option((), "Methods of optimize to run, too.")
     method_processors: tuple[int, ...] = option((2,), "Processors for the methods.")
     evaluations: int = option(5000, "Budget of a method.", least=1)
-    policy: str | None = option(None, "Policy file for the method regal.")
+    policy: str | None = option(None, "Policy file for the method regal_paper.")
     seeds: int = option(1, "Seeds of each method.", least=1)
 
 

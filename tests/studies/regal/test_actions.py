@@ -6,7 +6,7 @@ import pytest
 
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
-from regal_jax.methods import regal
+from regal_jax.methods import regal_paper
 from regal_jax.options import Budget, Options
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import results
@@ -64,12 +64,12 @@ def test_the_actions_are_those_that_regal_takes(tmp_path, monkeypatch):
     graph = random_graph(0, 7)
     params, seen = params_for(graph), []
     save_policy(tmp_path / "p.policy", params, REGAL, about={})
-    take = regal._steering
+    take = regal_paper._steering
     monkeypatch.setattr(
-        regal, "_steering", lambda *arguments: seen.append(take(*arguments)) or seen[-1]
+        regal_paper, "_steering", lambda *arguments: seen.append(take(*arguments)) or seen[-1]
     )
     budget = Budget(200, seed=5, options=Options(policy=tmp_path / "p.policy"))
-    regal.run_regal(PlacementProblem(graph), budget)
+    regal_paper.run_regal_paper(PlacementProblem(graph), budget)
     chosen = regal_actions.chosen_actions(graph, params, REGAL, objective="peak_memory", seed=5)
     assert chosen.shape == (7, 6)
     assert chosen.tolist() == np.asarray(seen[0].mutants[0])[:7].tolist()

@@ -8,9 +8,9 @@ from regal_jax.studies.regal import evaluation_limits
 REFERENCE = 300
 COSTS = {
     ("g", "brkga"): {100: 120.0, 200: 110.0, 300: 100.0},
-    ("g", "regal"): {100: 110.0, 200: 100.0, 300: 80.0},
+    ("g", "regal_paper"): {100: 110.0, 200: 100.0, 300: 80.0},
     ("h", "brkga"): {100: 60.0, 200: 50.0, 300: 50.0},
-    ("h", "regal"): {100: 60.0, 200: 60.0, 300: 60.0},
+    ("h", "regal_paper"): {100: 60.0, 200: 60.0, 300: 60.0},
 }
 """Of two graphs: REGAL has BRKGA's 100 after 200 evaluations, and its 50 never."""
 ROWS = [
@@ -28,7 +28,7 @@ ROWS = [
 
 
 def test_one_search_a_method_with_all_limits_within_its_budget():
-    brkga, regal = evaluation_limits.long_runs(["brkga", "regal"], 20_000)
+    brkga, regal = evaluation_limits.long_runs(["brkga", "regal_paper"], 20_000)
     limits = (*range(100, 5001, 100), 10_000, 20_000)
     assert brkga == Run("brkga", "brkga", 20_000, limits)
     assert regal.limits == limits
@@ -39,7 +39,7 @@ def test_improvements_are_over_brkga_at_the_reference():
     found = evaluation_limits.improvements(ROWS, "as traced", 200, REFERENCE)
     assert {m: {g: list(v) for g, v in by.items()} for m, by in found.items()} == {
         "brkga": {"g": [-10.0], "h": [0.0]},
-        "regal": {"g": [0.0], "h": [-20.0]},
+        "regal_paper": {"g": [0.0], "h": [-20.0]},
     }
     assert evaluation_limits.improvements(ROWS, "4 microbatches", 200, REFERENCE) == {}
 
@@ -47,7 +47,7 @@ def test_improvements_are_over_brkga_at_the_reference():
 def test_searches_that_have_not_run_with_every_seed_are_left_out():
     partial = [*ROWS, ROWS[0] | {"seed": 1, "metric": f"cost@{REFERENCE}"}]
     found = evaluation_limits.improvements(partial, "as traced", 200, REFERENCE)
-    assert set(found["regal"]) == {"h"}
+    assert set(found["regal_paper"]) == {"h"}
 
 
 def test_a_curve_has_a_point_a_method_and_limit():
@@ -56,9 +56,9 @@ def test_a_curve_has_a_point_a_method_and_limit():
     assert means == pytest.approx(
         {
             ("brkga", 100): -20.0,
-            ("regal", 100): -15.0,
+            ("regal_paper", 100): -15.0,
             ("brkga", 300): 0.0,
-            ("regal", 300): 0.0,
+            ("regal_paper", 300): 0.0,
         }
     )
     many = [row | {"graph": f"{row['graph']}{i}"} for row in ROWS for i in range(5)]
@@ -68,7 +68,7 @@ def test_a_curve_has_a_point_a_method_and_limit():
 
 
 def test_fewer_evaluations_are_those_until_the_references_value():
-    assert evaluation_limits.fewer_evaluations(ROWS, "as traced", "regal", REFERENCE) == (
+    assert evaluation_limits.fewer_evaluations(ROWS, "as traced", "regal_paper", REFERENCE) == (
         pytest.approx(100 / 3),
         50.0,
     )

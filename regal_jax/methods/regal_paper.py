@@ -27,8 +27,8 @@ from regal_jax.training.regal_search import evaluations_before
 _method = functools.partial(registry.method, reads_policy=True, learned=True)
 
 
-@_method("regal", paper="regal_transfer_learning; regal_zero_shot_workshop")
-def run_regal(problem: PlacementProblem, budget: Budget) -> Result:
+@_method("regal_paper", paper="regal_transfer_learning; regal_zero_shot_workshop")
+def run_regal_paper(problem: PlacementProblem, budget: Budget) -> Result:
     """REGAL as published: 400 evaluations for features, the rest steered by the policy.
 
     The shipped policies have more features than the paper's (``features.policy_inputs``), and race

@@ -8,7 +8,7 @@ import numpy as np
 
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.graphs.batching import exact_shape
-from regal_jax.methods import evolution, regal
+from regal_jax.methods import evolution, regal_paper
 from regal_jax.options import Budget
 from regal_jax.policies.regal import beta_mutants
 from regal_jax.policies.regal.policy import RegalConfig
@@ -28,7 +28,7 @@ def actions_of(config):
 
 
 def idrs(config):
-    mutants = regal.learned_mutants(config.space, len(INPUTS.producer))
+    mutants = regal_paper.learned_mutants(config.space, len(INPUTS.producer))
     params = (jnp.asarray(actions_of(config)), INPUTS.pinned)
     return evolution.sample(PROBLEM, Budget(250), KEY, mutants=mutants, params=params)
 

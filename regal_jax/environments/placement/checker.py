@@ -68,17 +68,18 @@ def evaluate(graph: ComputationGraph, schedule: Schedule, platform: Platform | N
 def memory_timeline(graph: ComputationGraph, schedule: Schedule) -> MemoryTimeline:
     """Executes a schedule on lists of tensors in memory, checking every step. ScheduleError."""
     memory = _Memory(graph, schedule)
-    rows, best, live = [memory.use.copy()], memory.use.copy(), memory.snapshot()
+    rows, best, live = [memory.use.copy()], memory.use.copy(), [set(held) for held in memory.live]
     peak_row = np.zeros(schedule.num_devices, np.int64)
     for row, step in enumerate(schedule.steps.tolist(), 1):
         memory.acquire(step)
         rows.append(memory.use + memory.extra(step))
         for device in np.flatnonzero(rows[-1] > best):
             best[device], peak_row[device] = rows[-1][device], row
-            live[device] = sorted(memory.live[device], key=lambda t: (-graph.size[t], t))
+            live[device] = set(memory.live[device])
         memory.release(step)
     memory.check_complete()
-    return MemoryTimeline(np.array(rows), tuple(tuple(tensors) for tensors in live), peak_row)
+    largest_first = [tuple(sorted(held, key=lambda t: (-graph.size[t], t))) for held in live]
+    return MemoryTimeline(np.array(rows), tuple(largest_first), peak_row)
 
 
 def start_times(graph: ComputationGraph, schedule: Schedule, platform: Platform) -> np.ndarray:
@@ -127,10 +128,6 @@ class _Memory:
                 elif device != home:
                     self.uses[tensor, home] = self.uses.get((tensor, home), 0) + 1
             self.uses[tensor, device] += 1
-
-    def snapshot(self) -> list[list[int]]:
-        size = self.graph.size
-        return [sorted(tensors, key=lambda t: (-size[t], t)) for tensors in self.live]
 
     def acquire(self, step: int) -> None:
         """Adds what a step makes; ScheduleError where it may not run yet."""

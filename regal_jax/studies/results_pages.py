@@ -17,6 +17,7 @@ from regal_jax.reporting import results, tables
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import LEAST_GRAPHS
 from regal_jax.studies.comparison import searches
+from regal_jax.studies.comparison.paired import paired_table
 from regal_jax.studies.flags import option
 from regal_jax.studies.proofs import report as proofs_report
 from regal_jax.studies.regal.tables import PAPER
@@ -56,7 +57,7 @@ def faults(folder: Path) -> list[str]:
         text, name = page.read_text(), page.relative_to(folder)
         for block in _BLOCK.finditer(text):
             if block[3] != _table(block[2], folder):
-                found.append(f"{name}: results: {block[2]}: differs from {block[2]}.csv")
+                found.append(f"{name}: results: {block[2]}: differs from its rows")
         typed = typed_results(text)
         found += [
             f"{name}, line {number}: a result that no CSV has: {line}" for number, line in typed
@@ -88,10 +89,12 @@ def typed_results(text: str) -> list[tuple[int, str]]:
 def improvements(rows: Sequence[Row]) -> str:
     """Table 1 of REGAL from rows of a comparison: percent over brkga by setting, in Markdown.
 
-    Raises RegalError for rows of several budgets or platforms, without brkga, or with other graphs
-    or seeds for some methods.
+    Of rows of several budgets, those of brkga's; ``paired_table`` has the others. Raises RegalError
+    for rows of several platforms, without brkga, or with other graphs or seeds for some methods.
     """
     reference, table = _label(rows), dict[str, dict[str, str]]()
+    budget = next(row["budget"] for row in rows if row["method"] == reference)
+    rows = [row for row in rows if row["budget"] == budget]
     for setting in dict.fromkeys(row["setting"] for row in rows):
         count = _check_same_searches(rows, setting, reference)
         for line in searches.summary(rows, setting, reference):
@@ -127,14 +130,31 @@ def _check_same_searches(rows: Sequence[Row], setting: str, reference: str) -> i
     return len({graph for graph, _ in done[reference]})
 
 
+def paired(rows: Sequence[Row]) -> str:
+    """REGAL against each other method at the same budget, in Markdown."""
+    seeds, devices = len({row["seed"] for row in rows}), _one(rows, "devices")
+    platform = f"{devices} devices"
+    if float(_one(rows, "latency")) or float(_one(rows, "per_byte")):
+        platform += f", {_one(rows, 'latency')} us and {_one(rows, 'per_byte')} us per byte a copy"
+    caption = (
+        "How much less `regal` costs than other methods with as many evaluations: 100 times the"
+        f" mean\nlogarithm of ratios, paired by graph, with its 95 % interval; {platform}, {seeds}"
+        " seeds."
+    )
+    return f"{caption}\n\n{tables.markdown_table(paired_table(rows, 'regal'))}\n"
+
+
 TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
     {
         "regal_memory": improvements,
+        "regal_memory_paired": paired,
+        "regal_makespan_paired": paired,
         "proofs": proofs_report.page,
         "proofs_compared": proofs_report.proven,
     }
 )
-"""How each table is made of its rows."""
+"""How each table is made of its rows, those of the file with its name, or the name without
+"_paired"."""
 
 
 def _without(pattern: re.Pattern[str], text: str) -> str:
@@ -148,7 +168,7 @@ def _pages(folder: Path) -> Iterator[Path]:
 
 
 def _table(name: str, folder: Path) -> str:
-    path = folder / "docs" / "results" / f"{name}.csv"
+    path = folder / "docs" / "results" / f"{name.removesuffix('_paired')}.csv"
     if name not in TABLES:
         raise RegalError(f"results: {name}: is none of {', '.join(TABLES)}; correct the page")
     return "\n" + TABLES[name](results.read_results(path)) + "\n"

@@ -49,7 +49,7 @@ def test_quickstart(tmp_path):
 def test_regal_smoke(name, tmp_path):
     flags = EXPERIMENTS / "flags" / "smoke" / f"{name}.flags"
     output = launch(f"{name}.py", f"--flagfile={flags}", f"--output_dir={tmp_path}")
-    assert "regal 300" in output
+    assert "regal_paper 300" in output
     assert "win or tie %" in output
     assert (tmp_path / "training" / "best.policy").exists()
     rows = (tmp_path / "results.csv").read_text()
@@ -59,13 +59,14 @@ def test_regal_smoke(name, tmp_path):
     assert (tmp_path / "results.csv").read_text() == rows
 
 
-def test_regal_moves_smoke(tmp_path):
-    flags = EXPERIMENTS / "flags" / "smoke" / "regal_moves.flags"
+def test_regal_dispatch_smoke(tmp_path):
+    flags = EXPERIMENTS / "flags" / "smoke" / "regal_dispatch.flags"
     arguments = (f"--flagfile={flags}", f"--output_dir={tmp_path}")
-    output = launch("regal_moves.py", *arguments)
-    assert "regal_moves 500" in output
+    output = launch("regal_dispatch.py", *arguments)
+    assert "regal 200" in output
+    assert "dispatch 20" in output
     assert (tmp_path / "training" / "best.policy").exists()
-    assert launch("regal_moves.py", *arguments) == output
+    assert launch("regal_dispatch.py", *arguments) == output
 
 
 FORK = {

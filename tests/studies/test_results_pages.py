@@ -45,7 +45,7 @@ def test_a_typed_number_in_a_block_is_caught_and_made_anew(repository):
     shown = re.search(r"`regal 5000` *\| *(-?\d+\.\d)", text)
     page.write_text(text[: shown.start(1)] + "99.9" + text[shown.end(1) :])
     assert results_pages.faults(repository) == [
-        "README.md: results: regal_memory: differs from regal_memory.csv"
+        "README.md: results: regal_memory: differs from its rows"
     ]
     results_pages.write(repository)
     assert page.read_text() == text
@@ -124,12 +124,22 @@ def test_ten_graphs_have_an_interval():
     [
         (rows({"regal 5000": [1]}), "no rows of brkga"),
         (rows({"brkga 5000": [1, 2], "regal 5000": [1]}), "finish the comparison"),
-        (rows({"brkga 5000": [1]}) + rows({"auto": [1]}, budget="9"), "rows of several budget"),
+        (rows({"brkga 5000": [1]}) + rows({"auto": [1]}, devices="4"), "rows of several devices"),
     ],
 )
 def test_rows_that_do_not_belong_together_are_refused(some, message):
     with pytest.raises(RegalError, match=message):
         results_pages.improvements(some)
+
+
+def test_smaller_budgets_are_for_the_paired_table():
+    some = rows({"brkga 5000": [2.0], "regal 5000": [1.0]})
+    few = rows({"auto 20": [3.0], "regal 20": [2.0]}, budget="20", evaluations="20")
+    platform = {"latency": "0.0", "per_byte": "0.0"}
+    assert results_pages.improvements(some + few) == results_pages.improvements(some)
+    text = results_pages.paired([row | platform for row in some + few])
+    assert re.search(r"20 \| `auto` +\| 40\.55 \(n = 1\)", text)
+    assert re.search(r"5,000 \| `brkga` +\| 69\.31 \(n = 1\)", text)
 
 
 def test_a_block_needs_its_file_and_its_table(tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from regal_jax import api
@@ -135,7 +136,22 @@ def compare(
         key = keys.key(setting=setting, graph=graph, run=run._replace(options={}), options=options)
         rows += kept.rows(key, functools.partial(_rows, graph, run, setting, options))
         on_progress(count, len(todo))
+        make_room()
     return rows
+
+
+MOST_MAPPINGS = 40_000
+"""Memory mappings from which compiled programs are dropped: each takes some 2,000 on a CPU, and
+Linux gives a process 65,530."""
+
+
+def make_room(most: int = MOST_MAPPINGS) -> bool:
+    """Drops all compiled programs, if a process has so many mappings; whether it did."""
+    mappings = Path("/proc/self/maps")
+    if not mappings.exists() or mappings.read_bytes().count(b"\n") <= most:
+        return False
+    jax.clear_caches()
+    return True
 
 
 def _searches(

@@ -107,13 +107,13 @@ def test_another_budget_under_the_same_label_runs_again(tmp_path, searches):
 def test_a_policy_file_counts_by_what_it_holds(tmp_path, searches):
     file, path = tmp_path / "p.policy", tmp_path / "r.csv"
     config = RegalConfig(size=4, rounds=1, feature_evaluations=100)
-    run, graph = Run("regal", "regal", 200), random_graph(0)
+    run, graph = Run("regal_paper", "regal_paper", 200), random_graph(0)
 
     def compare_policy(seed):
         key, scale = jax.random.key(0), 0.5 + seed
         params = random_params(config.policy.init, key, inputs_of(graph), scale=scale)
         save_policy(file, params, config, about={})
-        policies = {"regal": str(file)}
+        policies = {"regal_paper": str(file)}
         comparison_searches.compare({"s": [graph]}, [run], seeds=1, path=path, policies=policies)
         return len(searches)
 
@@ -227,3 +227,13 @@ def test_summary_of_a_subset():
 def test_costs_by_graph_sorts_by_seed():
     rows = rows_of(COSTS)[::-1]
     assert comparison_searches.costs_by_graph(rows, "s") == {m: COSTS[m] for m in COSTS}
+
+
+def test_programs_are_dropped_where_mappings_run_out():
+    double = jax.jit(lambda x: 2 * x)
+    double(1.0)
+    assert not comparison_searches.make_room()
+    assert double._cache_size() == 1
+    if comparison_searches.make_room(most=0):  # on Linux
+        assert double._cache_size() == 0
+    assert double(1.0) == 2.0

@@ -20,7 +20,7 @@ from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.paired import paired_table
 from regal_jax.studies.flags import option
 from regal_jax.studies.proofs import report as proofs_report
-from regal_jax.studies.regal.tables import PAPER
+from regal_jax.studies.regal.tables import paper_of
 
 BEFORE = "*before*"
 """The mark of numbers without rows, in the section or the table that has them."""
@@ -108,7 +108,7 @@ def improvements(rows: Sequence[Row]) -> str:
 def _spent_and_paper(rows: Sequence[Row]) -> dict[str, str]:
     """The last columns of a method's line, from its rows."""
     spent = [int(row["evaluations"]) for row in rows if row["metric"] == "cost"]
-    improvement = PAPER["peak_memory"].get(rows[0]["method"].split()[0], (None, 0.0))[0]
+    improvement, _ = paper_of(rows[0]["method"].split()[0], "peak_memory") or (None, 0.0)
     return {
         "evaluations, mean": f"{sum(spent) / len(spent):,.0f}",
         "REGAL's paper (its graphs)": "" if improvement is None else f"{improvement:g}",
@@ -135,11 +135,11 @@ def paired(rows: Sequence[Row]) -> str:
     seeds, devices = len({row["seed"] for row in rows}), _one(rows, "devices")
     platform = f"{devices} devices"
     if float(_one(rows, "latency")) or float(_one(rows, "per_byte")):
-        platform += f", {_one(rows, 'latency')} us and {_one(rows, 'per_byte')} us per byte a copy"
+        platform += f" ({_one(rows, 'latency')} us and {_one(rows, 'per_byte')} us per byte a copy)"
     caption = (
         "How much less `regal` costs than other methods with as many evaluations: 100 times the"
-        f" mean\nlogarithm of ratios, paired by graph, with its 95 % interval; {platform}, {seeds}"
-        " seeds."
+        " mean\nlogarithm of ratios, paired by graph, with its 95 % interval;"
+        f" {platform}, {seeds} seeds."
     )
     return f"{caption}\n\n{tables.markdown_table(paired_table(rows, 'regal'))}\n"
 

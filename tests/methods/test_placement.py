@@ -376,6 +376,26 @@ def test_the_portfolio_goes_on_from_the_best_of_all(monkeypatch):
     assert found.evaluations == calls[1][1] + 1000
 
 
+def test_the_portfolio_tries_rules_where_these_take_no_time(monkeypatch):
+    counts = []
+    rules_of = portfolio.dispatching.best_of_rules
+
+    def best_of_rules(problem, budget, path, count):
+        counts.append(count)
+        return rules_of(problem, budget, path, count)
+
+    monkeypatch.setattr(portfolio.dispatching, "best_of_rules", best_of_rules)
+    graph = random_graph(5, 60)
+    found = optimize(graph, method="portfolio", evaluations=2000)
+    assert 200 < counts[0] <= 400  # a fifth of what the cheap schedules leave
+    assert found.evaluations <= 2000
+    optimize(graph, method="portfolio", evaluations=60)
+    optimize(graph, method="portfolio", evaluations=2000, num_devices=1)
+    monkeypatch.setattr(portfolio, "MOST_PAIRS", 1000)
+    optimize(graph, method="portfolio", evaluations=2000)
+    assert len(counts) == 1
+
+
 @pytest.mark.parametrize(("objective", "num_devices"), SETTINGS[1:])
 def test_cp_sat_proves_what_no_search_undercuts(objective, num_devices):
     proven = optimize(method="cp_sat", objective=objective, num_devices=num_devices)

@@ -42,7 +42,7 @@ def test_what_the_pages_show_is_in_the_rows():
 def test_a_typed_number_in_a_block_is_caught_and_made_anew(repository):
     page = repository / "README.md"
     text = page.read_text()
-    shown = re.search(r"`regal 5000` *\| *(-?\d+\.\d)", text)
+    shown = re.search(r"`regal_paper 5000` *\| *(-?\d+\.\d)", text)
     page.write_text(text[: shown.start(1)] + "99.9" + text[shown.end(1) :])
     assert results_pages.faults(repository) == [
         "README.md: results: regal_memory: differs from its rows"
@@ -54,7 +54,7 @@ def test_a_typed_number_in_a_block_is_caught_and_made_anew(repository):
 def test_a_changed_row_is_caught(repository):
     path = repository / "docs" / "results" / "regal_memory.csv"
     path.write_text(path.read_text().replace(",brkga 5000,0,cost,", ",brkga 5000,0,cost,9"))
-    assert len(results_pages.faults(repository)) == 1
+    assert len(results_pages.faults(repository)) == 2
 
 
 def test_the_launcher_says_what_differs_in_a_line_each(repository):

@@ -80,9 +80,15 @@ def _table(title: str, lines: Sequence[Line], runs: Sequence[Run], objective: Ob
     return f"{title} ({len(lines[0].gains)} graphs)\n{tables.text_table(table)}"
 
 
+def paper_of(method: str, objective: Objective) -> tuple[float | None, float] | None:
+    """The numbers of PAPER for a method of this package: REGAL is ``regal_paper`` here."""
+    names = {"regal_paper": "regal", "regal": ""}
+    return PAPER[objective].get(names.get(method, method))
+
+
 def _row(line: Line, method: str, objective: Objective) -> dict[str, str]:
     at_its_budget = line.method in (method, f"{method} 5000")
-    paper = PAPER[objective].get(method.removesuffix("_paper")) if at_its_budget else None
+    paper = paper_of(method, objective) if at_its_budget else None
     row = {
         "method": line.method,
         "improvement %": line.improvement.text(),

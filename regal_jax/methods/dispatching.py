@@ -69,7 +69,8 @@ def best_of_rules(
 
 
 def _promise(network, features, config: DispatchConfig, costs, done) -> np.ndarray:
-    return np.asarray(_log_prob(network, features, costs.astype(np.float32), done, config=config))
+    scaled = (costs / (costs.max() or 1.0)).astype(np.float32)  # only ratios count
+    return np.asarray(_log_prob(network, features, scaled, done, config=config))
 
 
 @functools.partial(jax.jit, static_argnames="config")

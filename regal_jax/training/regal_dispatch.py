@@ -28,7 +28,7 @@ from regal_jax.errors import OptionError
 from regal_jax.graphs import files
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.regal import dispatching
-from regal_jax.policies.regal.dispatching import NUM_FEATURES, OBJECTIVES, WORST, DispatchConfig
+from regal_jax.policies.regal.dispatching import OBJECTIVES, WORST, DispatchConfig
 from regal_jax.search.evolution import rule_search
 from regal_jax.training import trainer
 from regal_jax.training.settings import graphs_fingerprint
@@ -288,18 +288,14 @@ def train(
     data = Path(directory).absolute() / f"problems-{name}"
     drawn = _by_objective(draw_problems(training, config.seed))
     held_out = _by_objective(draw_problems(validation, config.seed + 1))
-    rules = np.stack(
-        [_pool(some, pool, config.seed, data / which, on_progress) for which, some in drawn.items()]
-    )
-    matrices, checks = (
-        [
-            _matrix(some, own, data / which / part, f"problems, {part}", on_progress)
-            for own, (which, some) in zip(rules, problems.items(), strict=True)
-        ]
-        for part, problems in (("training", drawn), ("validation", held_out))
-    )
+    pools = {
+        which: _pool(some, pool, config.seed, data / which, on_progress)
+        for which, some in drawn.items()
+    }
+    matrices = _matrices(drawn, pools, data, "training", on_progress)
+    checks = _matrices(held_out, pools, data, "validation", on_progress)
+    rules = np.stack(list(pools.values()))
     path = Path(directory) / "best.policy"
-    pools = rules.astype(np.float32)
     trainer.fit(
         learner(checks, policy, config),
         functools.partial(_batches, matrices, config),
@@ -310,7 +306,7 @@ def train(
             path,
             policy,
             about | {"training": dataclasses.asdict(config)},
-            lambda params: {"rules": pools, "network": params},
+            lambda params: {"rules": rules, "network": params},
         ),
         hyperparameters={"policy": policy, "training": config, **about},
         on_step=on_step,
@@ -337,26 +333,31 @@ def _pool(
     folder: Path,
     on_progress: OnProgress,
 ) -> np.ndarray:
-    """float64[M, FEATURES]: the pool of an objective, in the order of choice."""
+    """float32[M, FEATURES]: the pool of an objective, in the order of choice."""
     rng = np.random.default_rng((seed, 1))
     some = [problems[i] for i in rng.permutation(len(problems))[: config.searched]]
     evaluations = config.search_evaluations
     candidates = best_rules(some, evaluations, seed, folder / "rules", on_progress)
     covered, label = some[: config.covered], "problems, candidates"
     costs = costs_of(covered, candidates, folder / "candidates", label, on_progress)
-    return candidates[choose_pool(costs, config.rules)]
+    return candidates[choose_pool(costs, config.rules)].astype(np.float32)
 
 
-def _matrix(
-    problems: Sequence[PlacementProblem],
-    pool: np.ndarray,
+def _matrices(
+    problems: dict[str, list[PlacementProblem]],
+    pools: dict[str, np.ndarray],
     folder: Path,
-    label: str,
+    part: str,
     on_progress: OnProgress,
-) -> Matrix:
-    costs = costs_of(problems, pool.astype(np.float32).astype(float), folder, label, on_progress)
-    features = [dispatching.features_of(problem, rule.columns(problem)) for problem in problems]
-    return Matrix(np.array(features).reshape(-1, NUM_FEATURES), costs.astype(np.float32))
+) -> list[Matrix]:
+    """What the rules of each objective cost on its problems."""
+    found = []
+    for which, some in problems.items():
+        pool, label = pools[which].astype(float), f"problems, {part}"
+        costs = costs_of(some, pool, folder / which / part, label, on_progress)
+        features = [dispatching.features_of(problem, rule.columns(problem)) for problem in some]
+        found.append(Matrix(np.stack(features), costs.astype(np.float32)))
+    return found
 
 
 CHUNK = 50

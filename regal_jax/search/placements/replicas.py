@@ -66,7 +66,7 @@ def replicas_apart(graph: ComputationGraph, weight: np.ndarray, num_devices: int
     replica = find_replicas(graph)
     count, own = max(int(replica.max(initial=-1)) + 1, 1), replica >= 0
     placement = np.where(own, replica * num_devices // count, -1).astype(np.int32)
-    load = np.bincount(placement[own], weight[own], num_devices)
+    load = np.bincount(placement[own], weight[own], num_devices).astype(float)
     share = float(np.sum(weight)) / num_devices
     for op in graph.topological_order[~own[graph.topological_order]].tolist():
         read = graph.inputs.row(op)

@@ -273,3 +273,12 @@ def test_shared_ops_follow_the_bytes_they_read():
     placement = replicas.replicas_apart(graph, graph.duration, 2)
     assert set(found[:9].tolist()) == {0}
     assert placement[-1] == placement[-2] == 1
+
+
+def test_ops_that_are_no_replicas_are_balanced_by_fractions_of_us():
+    graph = ComputationGraph.create(
+        num_ops=8, producer=[], size=[], consumers=[], duration=[0.4] * 4 + [0.1] * 4
+    )
+    weight = graph.duration
+    placement = replicas.replicas_apart(graph, weight, 2)
+    assert np.bincount(placement, weight, 2) == pytest.approx([1.0, 1.0])

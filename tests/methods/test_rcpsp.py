@@ -178,7 +178,7 @@ def test_refusals(policy):
     with pytest.raises(OptionError, match="one_shot is decoded by greedy, sample, brkga"):
         optimize("one_shot", policy=policy, decoding="beam")
     with pytest.raises(
-        OptionError, match="'regal' places ops on identical devices, but this problem is one"
+        OptionError, match="'regal_paper' places ops on identical devices, but this problem is one"
     ):
         optimize("regal_paper")
     plain = GRAPH.replace(capacity=None)

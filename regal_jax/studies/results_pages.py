@@ -149,6 +149,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "regal_memory": improvements,
         "regal_memory_paired": paired,
         "regal_makespan_paired": paired,
+        "regal_large_paired": paired,
         "proofs": proofs_report.page,
         "proofs_compared": proofs_report.proven,
     }

@@ -13,7 +13,7 @@ from regal_jax.methods import warm
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Result
 from regal_jax.policies.regal import dispatching
-from regal_jax.policies.regal.dispatching import OBJECTIVES, DispatchConfig
+from regal_jax.policies.regal.dispatching import DispatchConfig
 from regal_jax.search.evolution import rule_search
 from regal_jax.training import checkpoints
 
@@ -58,13 +58,13 @@ def best_of_rules(
     """The best of so many rules: a policy's, as its network promises or in their own order, and
     changed copies."""
     params, config, _ = checkpoints.load_policy(path, DispatchConfig)
-    which, columns = OBJECTIVES.index(problem.objective), rule.columns(problem)
+    params = dispatching.of_objective(params, problem.objective)
+    columns = rule.columns(problem)
     promise: rule_search.Promise = rule_search.in_order
     if chooses:
-        network = jax.tree.map(lambda leaf: leaf[which], params["network"])
         features = dispatching.features_of(problem, columns)
-        promise = functools.partial(_promise, network, features, config)
-    pool = np.asarray(params["rules"][which], float)
+        promise = functools.partial(_promise, params["network"], features, config)
+    pool = np.asarray(params["rules"], float)
     return rule_search.search(problem, columns, pool, promise, count, budget)
 
 

@@ -38,7 +38,8 @@ def run_elite_mutation(problem: PlacementProblem, budget: Budget) -> Result:
 
 def change_elites(problem: PlacementProblem, budget: Budget, start: Result) -> Result:
     """The best after changing a start's population for the rest of the budget, at least LEAST."""
-    algorithm = _changing(len(start.population))  # type: ignore[arg-type]
+    assert start.population is not None
+    algorithm = elite_mutation.algorithm(_CONFIG, len(start.population), neighbours)
     found = base.run(
         jax.random.key(budget.seed),
         algorithm,
@@ -48,10 +49,6 @@ def change_elites(problem: PlacementProblem, budget: Budget, start: Result) -> R
         known=start.population,
     )
     return best_of(start, found)
-
-
-def _changing(known: int) -> base.Algorithm:
-    return elite_mutation.algorithm(_CONFIG, known, neighbours)
 
 
 def _begin(problem: PlacementProblem, budget: Budget, *, least: int) -> Result:

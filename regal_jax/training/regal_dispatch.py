@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -223,8 +223,8 @@ def learner(
 
     def validate(params):
         parts = [
-            regret(functools.partial(log_probs, _of_objective(params, which)), matrix)
-            for which, matrix in enumerate(validation)
+            regret(functools.partial(log_probs, dispatching.of_objective(params, which)), matrix)
+            for which, matrix in zip(OBJECTIVES, validation, strict=True)
         ]
         values = [float(np.mean(parts)), *parts]
         return values[0], dict(zip(VALIDATION, values, strict=True))
@@ -253,7 +253,7 @@ def regret(log_probs: Callable, matrix: Matrix) -> float:
     regrets, spent = [], 0
     for look in LOOKS:
         while spent < min(look, costs.shape[1]):
-            size = min(max(1, spent // rule_search.GROWTH), look - spent)
+            size = rule_search.batch_size(spent, look)
             found = np.asarray(log_probs(features, costs, done))
             done[rows, np.argsort(-found, axis=1, kind="stable")[:, :size]] = True
             spent += size
@@ -382,10 +382,6 @@ def _in_chunks(
         chunks.append(np.load(path))
         on_progress(label, last, count)
     return np.concatenate(chunks)
-
-
-def _of_objective(params: Any, which: int) -> Any:
-    return jax.tree.map(lambda leaf: leaf[which], params)
 
 
 def _batches(

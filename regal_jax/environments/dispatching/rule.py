@@ -13,6 +13,7 @@ import numpy as np
 
 from regal_jax.environments.dispatching import kernel
 from regal_jax.environments.dispatching.kernel import FEATURES, Columns
+from regal_jax.environments.placement.bounds import working_set_bound
 from regal_jax.environments.placement.chromosome import num_genes
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
@@ -34,10 +35,8 @@ def columns(problem: PlacementProblem) -> Columns:
     more, a device's part of program order's peak; us to the longest path or a device's part of the
     work."""
     graph, platform = problem.graph, problem.platform
-    position = np.empty(graph.num_ops)
-    position[graph.topological_order] = np.arange(graph.num_ops)
-    fold = np.empty(graph.num_ops)
-    fold[precedence.nearest_end_first(graph)] = np.arange(graph.num_ops)
+    place = np.argsort(graph.topological_order)
+    fold = np.argsort(precedence.nearest_end_first(graph))
     levels = precedence.levels_to_sinks(graph).astype(float)
     tail = precedence.bottom_levels(graph)
     longest = max(tail.max(initial=0.0), float(graph.duration.sum()) / platform.num_devices)
@@ -56,7 +55,7 @@ def columns(problem: PlacementProblem) -> Columns:
         missing=np.bincount(graph.edges[:, 2], minlength=graph.num_ops),
         duration=graph.duration.astype(float),
         delay=platform.latency + graph.size.astype(float) * platform.per_byte,
-        place=position / last,
+        place=place / last,
         levels=levels / max(levels.max(initial=0.0), 1.0),
         fold=fold / last,
         tail=tail - graph.duration,
@@ -161,6 +160,5 @@ def live_bytes(graph: ComputationGraph) -> np.ndarray:
 
 def _bytes_scale(graph: ComputationGraph, num_devices: int) -> float:
     """Bytes, positive; see ``columns``."""
-    working = graph.inputs.sums(graph.size) + graph.outputs.sums(graph.size) + graph.workspace
     peak = live_bytes(graph).max(initial=0.0)
-    return max(peak / num_devices, float(working.max(initial=0)), 1.0)
+    return max(peak / num_devices, float(working_set_bound(graph, num_devices)), 1.0)

@@ -22,6 +22,7 @@ import numpy as np
 from regal_jax import registry
 from regal_jax.environments.dispatching import rule
 from regal_jax.environments.dispatching.kernel import Columns
+from regal_jax.environments.placement.bounds import working_set_bound
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective
 from regal_jax.graphs import precedence
@@ -88,6 +89,11 @@ def dispatch_policy(config: DispatchConfig) -> DispatchPolicy:
     return DispatchPolicy(init, log_prob)
 
 
+def of_objective(stacked: Any, objective: Objective) -> Any:
+    """An objective's part of what is stacked by OBJECTIVES: networks, or rules."""
+    return jax.tree.map(lambda leaf: leaf[OBJECTIVES.index(objective)], stacked)
+
+
 def log_over_best(costs: jax.Array, tried: jax.Array) -> jax.Array:
     """float32[M]: logarithms of costs over the least of the rules tried, at most WORST; 0 for the
     others."""
@@ -148,7 +154,6 @@ def _of_graph(graph: ComputationGraph, columns: Columns) -> np.ndarray:
     size, kept = graph.size.astype(float), graph.persistent
     parameter = kept & (graph.producer < 0)
     readers = graph.consumers.lengths()
-    working = graph.inputs.sums(size) + graph.outputs.sums(size) + graph.workspace
     parts = int(precedence.connected_components(graph).max(initial=0)) + 1
     numbers = [
         np.log10(ops) / 4.0,
@@ -160,7 +165,7 @@ def _of_graph(graph: ComputationGraph, columns: Columns) -> np.ndarray:
         np.mean(readers > 2) if graph.num_tensors else 0.0,
         size[kept].sum() / scale,
         size[parameter].sum() / scale,
-        working.max(initial=0) / scale,
+        working_set_bound(graph, 1) / scale,
         graph.workspace.max(initial=0) / scale,
         size.max(initial=0) / scale,
         np.log1p(size.sum() / scale),

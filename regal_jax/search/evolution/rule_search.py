@@ -87,7 +87,7 @@ def _picks(
     costs, done = np.zeros(len(pool)), np.zeros(len(pool), bool)
     spent, best = 0, None
     while spent < count:
-        size = min(max(1, spent // GROWTH), count - spent)
+        size = batch_size(spent, count)
         left = np.where(done, -np.inf, promise(costs, done))
         which = np.argsort(-left, kind="stable")[:size]
         new = tried(problem, columns, pool[which])
@@ -95,6 +95,11 @@ def _picks(
         best = new if best is None else best.and_best(new, PARENTS)
         spent += size
         yield spent, best
+
+
+def batch_size(spent: int, count: int) -> int:
+    """How many rules of a pool are tried next, after ``spent`` of ``count``."""
+    return min(max(1, spent // GROWTH), count - spent)
 
 
 def changed(

@@ -136,7 +136,6 @@ def compare(
         key = keys.key(setting=setting, graph=graph, run=run._replace(options={}), options=options)
         rows += kept.rows(key, functools.partial(_rows, graph, run, setting, options))
         on_progress(count, len(todo))
-        make_room()
     return rows
 
 
@@ -172,6 +171,7 @@ def _searches(
 
 
 def _rows(graph: ComputationGraph, run: Run, setting: str, options: Options) -> list[dict]:
+    make_room()
     if run.warm_up:
         api.optimize(graph, options, evaluations=run.warm_up)
     schedule = api.optimize(graph, options)

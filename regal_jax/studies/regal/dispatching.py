@@ -13,7 +13,7 @@ from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.flags import group, option
 from regal_jax.studies.regal import experiment, tables
 from regal_jax.studies.regal.experiment import Graphs, Searches
-from regal_jax.studies.settings import GivenPolicy, Output
+from regal_jax.studies.settings import GivenPolicy, Output, policy_file
 from regal_jax.training import regal_dispatch
 from regal_jax.training.regal_dispatch import DispatchTraining, PoolConfig
 
@@ -65,10 +65,10 @@ def table(settings: Settings, folder: Path) -> str:
     return "\n\n".join(parts)
 
 
-def policy(settings: Settings, folder: Path) -> str | Path | None:
+def policy(settings: Settings, folder: Path) -> Path | None:
     """The policy file to test: --policy, the shipped one (None), or one trained in ``folder``."""
     if settings.policy is not None:
-        return None if settings.policy == "shipped" else settings.policy
+        return policy_file(settings.policy)
     training = corpora.training_graphs(
         settings.dataset,
         settings.copies,

@@ -15,7 +15,7 @@ from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.flags import group, option
 from regal_jax.studies.regal import tables
-from regal_jax.studies.settings import GivenPolicy, Output
+from regal_jax.studies.settings import GivenPolicy, Output, policy_file
 from regal_jax.training.regal import TrainingConfig, train_regal
 
 
@@ -99,10 +99,10 @@ def corpus(settings: Training) -> Corpus[list[ComputationGraph]]:
     )
 
 
-def policy(settings: Policy, objective: Objective, folder: Path) -> str | Path | None:
+def policy(settings: Policy, objective: Objective, folder: Path) -> Path | None:
     """The policy file to test: --policy, the shipped one (None), or one trained in ``folder``."""
     if settings.policy is not None:
-        return None if settings.policy == "shipped" else settings.policy
+        return policy_file(settings.policy)
     _, training, validation = corpus(settings)
     return train_regal(
         training,

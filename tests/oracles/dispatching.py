@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from regal_jax.environments.dispatching.kernel import NAMES
+from regal_jax.environments.dispatching.kernel import FEW, NAMES
 from regal_jax.environments.placement.problem import PlacementProblem
 
 
@@ -85,7 +85,7 @@ class Dispatcher:
             "first": self.bytes(absent - copied),
             "freed": freed,
             "growth": growth,
-            "sooner": sum(self.bytes([t]) / self.left(t) for t in inputs),
+            "sooner": sum(self.bytes([t]) / self.left(t) for t in inputs if self.left(t) <= FEW),
             "above": use[device] - np.mean(use),
         }
         of_us = {

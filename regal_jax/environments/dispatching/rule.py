@@ -85,14 +85,22 @@ def dispatched(
     if weights.ndim != 2 or weights.shape[1] != FEATURES or not np.all(np.isfinite(weights)):
         raise OptionError(f"weights must be finite, [rules, {FEATURES}], got {weights.shape}")
     orders = np.empty((len(weights), len(columns.workspace)), np.int32)
-    placements = np.empty_like(orders)
+    placements, scaled = np.empty_like(orders), weights / _units(columns)
 
     def run(first: int, last: int) -> None:
+        state = kernel.new_state(orders.shape[1], len(columns.size), num_devices)
         part = slice(first, last)
-        kernel.dispatch(columns, weights[part], num_devices, orders[part], placements[part])
+        kernel.dispatch(columns, state, scaled[part], orders[part], placements[part])
 
     over_threads(run, len(weights), len(weights) * (orders.shape[1] + len(columns.readers)))
     return orders, placements
+
+
+def _units(columns: Columns) -> np.ndarray:
+    """float64[FEATURES]: bytes or us that features count relative to."""
+    units = np.ones(FEATURES)
+    units[list(kernel.OF_BYTES)], units[list(kernel.OF_US)] = columns.scales
+    return units
 
 
 def chromosomes(columns: Columns, num_devices: int, weights: np.ndarray) -> np.ndarray:

@@ -78,22 +78,26 @@ def train_regal(
     config: TrainingConfig,
     directory: str | os.PathLike,
     validate_every: int,
+    memory_capacity: int | None = None,
     imitation_steps: int = 0,
     initial_policy: str | os.PathLike | None = None,
 ) -> Path:
     """Trains a REGAL policy and returns the file of the best one on the validation graphs.
 
-    Arguments as in ``train``; ``initial_policy`` is a policy file, without which a policy may begin
-    with ``imitation_steps`` of ``imitation`` (for the "incumbent" feature set). Raises OptionError
-    if there is nothing to learn from.
+    Arguments as in ``train``; ``memory_capacity`` is a device's, in bytes; ``initial_policy`` is a
+    policy file, without which a policy may begin with ``imitation_steps`` of ``imitation`` (for the
+    "incumbent" feature set). Raises OptionError if there is nothing to learn from.
     """
     if imitation_steps and regal.feature_set != "incumbent":
         raise OptionError("--imitation_steps needs --feature_set=incumbent")
     if not graphs or not validation:
         raise OptionError("no training or validation graphs are small enough (see --train_ops)")
     directory = Path(directory)
-    examples = _prepare(graphs, "training examples", objective, regal, config)
-    held_out = _prepare(validation, "validation examples", objective, regal, config)
+    prepare = functools.partial(
+        _prepare, objective=objective, memory_capacity=memory_capacity, regal=regal, config=config
+    )
+    examples = prepare(graphs, "training examples")
+    held_out = prepare(validation, "validation examples")
     params = _given_params(initial_policy, regal)
     if params is None and imitation_steps:
         params = _head_start(examples, imitation_steps, regal, config, directory)
@@ -105,7 +109,11 @@ def train_regal(
             config=config,
             directory=directory,
             validate_every=validate_every,
-            about={"objective": objective, "training_graphs": len(graphs)},
+            about={
+                "objective": objective,
+                "memory_capacity": memory_capacity,
+                "training_graphs": len(graphs),
+            },
             initial_policy=params,
             on_step=lambda step, metrics: update(step, f"reward {metrics['reward']:.4f}"),
         )
@@ -341,7 +349,7 @@ def _baselines(params, batch, rewards, regal, config):
 
 
 def _baseline(regal: RegalConfig) -> GraphValue:
-    return GraphValue(size=regal.size, rounds=regal.rounds, normalise=regal.normalise)
+    return GraphValue(regal.size, regal.rounds, regal.aggregation, regal.normalise)
 
 
 def _policy_of(params: Any) -> Any:
@@ -424,12 +432,15 @@ def _head_start(buckets, steps: int, regal, config: TrainingConfig, directory: P
         )
 
 
-def _prepare(graphs, label: str, objective: Objective, regal, config) -> list[Bucket]:
+def _prepare(
+    graphs, label: str, *, objective: Objective, memory_capacity: int | None, regal, config
+) -> list[Bucket]:
     with progress.bar(label, len(graphs)) as update:
         done = iter(range(1, len(graphs) + 1))
         return prepare_examples(
             graphs,
             objective=objective,
+            memory_capacity=memory_capacity,
             regal=regal,
             evaluations=config.evaluations,
             seed=config.seed,

@@ -110,6 +110,7 @@ def prepare_examples(
     graphs: Sequence[ComputationGraph],
     *,
     objective: Objective,
+    memory_capacity: int | None = None,
     regal: RegalConfig,
     evaluations: int,
     seed: int,
@@ -118,31 +119,38 @@ def prepare_examples(
     """Examples in buckets of similar size, so that a few compilations serve all graphs.
 
     Args:
-      graphs: training graphs, ``objective``: what the search minimises.
+      graphs: training graphs. objective: what the search minimises.
+      memory_capacity: bytes of each device, None for any number.
       regal: the policy the examples are for.
       evaluations: budget of the reference search.
       seed: of both searches of every graph.
       on_progress: called after each graph.
     """
+
+    def problem_of(graph: ComputationGraph, shape: GraphShape) -> PlacementProblem:
+        return PlacementProblem(
+            graph, regal.num_devices, objective, memory_capacity=memory_capacity, shape=shape
+        )
+
     buckets = []
     for shape, indices in by_size(graphs).items():
         rows = []
         for index in indices:
             keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), index))
-            rows.append(_example(graphs[index], shape, keys, objective, regal, evaluations))
+            problem = problem_of(graphs[index], shape)
+            rows.append(_example(problem, keys, regal, evaluations))
             on_progress()
-        model = PlacementProblem(graphs[indices[0]], regal.num_devices, objective, shape=shape).spec
+        model = problem_of(graphs[indices[0]], shape).spec
         examples = Examples(*stacked(rows))
         buckets.append(Bucket(model, examples, tuple(graphs[i].name for i in indices)))
     return buckets
 
 
-def _example(graph, shape, keys, objective, regal, evaluations) -> Examples:
-    problem = PlacementProblem(graph, regal.num_devices, objective, shape=shape)
+def _example(problem: PlacementProblem, keys, regal: RegalConfig, evaluations: int) -> Examples:
     operand = problem.operand
-    inputs = feature_search(keys[0], problem, regal, operand, pinned_op(graph))[0]
+    inputs = feature_search(keys[0], problem, regal, operand, pinned_op(problem.graph))[0]
     reference = run_uniform_search(
-        keys[1], problem.spec, operand, evaluations, num_tensors=shape.tensors
+        keys[1], problem.spec, operand, evaluations, num_tensors=problem.shape.tensors
     )[1]
     return Examples(operand, inputs, np.float32(reference))
 

@@ -12,7 +12,7 @@ import numpy as np
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.training import regal as training
 from regal_jax.training.regal import TrainingConfig, init_state
-from regal_jax.training.regal_examples import Examples
+from regal_jax.training.regal_examples import Examples, prepare_examples
 from tests.cpu_devices import run_on_devices
 from tests.policies.cases import chain, inputs_of, random_params
 from tests.training.cases import CONFIG, REGAL, buckets, run_steps
@@ -173,6 +173,17 @@ def test_two_devices_give_the_parameters_of_one():
     np.testing.assert_allclose(rewards[1:], history, rtol=1e-5)
     expected = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.params)])
     np.testing.assert_allclose(params, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_examples_know_the_memory_of_devices():
+    graph = chain(6)
+    make = functools.partial(
+        prepare_examples, [graph], objective="makespan", regal=REGAL, evaluations=100, seed=0
+    )
+    (free,), (tight,) = make(), make(memory_capacity=1)
+    assert free.model.capacities is None
+    assert set(tight.model.capacities) == {1.0}
+    assert tight.examples.reference[0] > free.examples.reference[0] == graph.duration.sum()
 
 
 def test_rewards_are_minus_the_cost_over_the_reference():

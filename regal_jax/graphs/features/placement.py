@@ -9,7 +9,7 @@ from regal_jax.graphs.batching import GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.precedence import levels, levels_to_sinks
 
-FeatureSet = Literal["paper", "extended", "incumbent"]
+FeatureSet = Literal["paper", "workshop", "extended", "incumbent"]
 
 
 @chex.dataclass(frozen=True)
@@ -47,10 +47,11 @@ def policy_inputs(
 
     Nodes: sums of input and output sizes and the workspace, over the largest such number in the
     graph; the expected placement per device and place in the order (``statistics``); a marker of
-    the op with the most memory. Edges: the tensor's size on the same scale. The "extended" set,
-    which is not in the paper, adds: the four sizes on a logarithmic scale (real sizes span many
-    orders of magnitude) and the op's level from the sources and from the sinks, over the depth. The
-    "incumbent" set, not in the paper either, has these and what a known schedule does with the op.
+    the op with the most memory. Edges: the tensor's size on the same scale. The "workshop" set has
+    the op's duration over the longest one, too (workshop paper, 2.1). The "extended" set, which is
+    not in the papers, has besides the first one: the four sizes on a logarithmic scale (real sizes
+    span many orders of magnitude) and the op's level from the sources and from the sinks, over the
+    depth. The "incumbent" set has these and what a known schedule does with the op.
 
     Args:
       graph: the graph.
@@ -66,7 +67,10 @@ def policy_inputs(
     marker = (np.arange(graph.num_ops) == pinned)[:, None]
     node_parts = [memory / largest, statistics[: graph.num_ops], marker]
     edge_parts = [edge_size[:, None] / largest]
-    if feature_set != "paper":
+    if feature_set == "workshop":
+        longest = graph.duration.max(initial=0.0)
+        node_parts += [graph.duration[:, None] / (longest or 1.0)]
+    if feature_set in ("extended", "incumbent"):
         node_parts += [logarithmic(memory, largest), relative_levels(graph)]
         edge_parts += [logarithmic(edge_size[:, None], largest)]
     if feature_set == "incumbent":
@@ -96,7 +100,9 @@ def pinned_op(graph: ComputationGraph) -> int:
 def num_features(num_devices: int, feature_set: FeatureSet) -> tuple[int, int]:
     """(F, G): features of a node and of an edge."""
     nodes, edges = 5 + num_devices, 1
-    if feature_set != "paper":
+    if feature_set == "workshop":
+        nodes += 1
+    if feature_set in ("extended", "incumbent"):
         nodes, edges = nodes + 5, edges + 1
     if feature_set == "incumbent":
         nodes += num_devices + 2

@@ -1,6 +1,6 @@
 """Message passing over a computation graph (REGAL eq. 1-5), with jraph."""
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import flax.linen as nn
 import jax
@@ -8,6 +8,9 @@ import jax.numpy as jnp
 import jraph
 
 from regal_jax.graphs.features.placement import PolicyInputs
+
+Aggregation = Literal["sum", "mean"]
+"""Of the messages that an op gets: eq. 5 has sums; A.5 says that its best model took means."""
 
 
 class GraphInputs(Protocol):
@@ -51,6 +54,7 @@ class Round(nn.Module):
     """
 
     size: int
+    aggregation: Aggregation = "sum"
     normalise: bool = False
 
     @nn.compact
@@ -66,7 +70,8 @@ class Round(nn.Module):
         def gather(_, sent, received, __):
             return received[:, :size] + sent[:, size:]
 
-        network = jraph.GraphNetwork(update_edge_fn=messages, update_node_fn=gather)
+        aggregate = jraph.segment_mean if self.aggregation == "mean" else jraph.segment_sum
+        network = jraph.GraphNetwork(messages, gather, aggregate_edges_for_nodes_fn=aggregate)
         projected = nn.Dense(4 * size, use_bias=False, name="message_ends")(state)
         gathered = network(ends._replace(nodes=projected, edges=edges)).nodes
         state = MLP(size, name="node")(jnp.concatenate([state, gathered], axis=1))
@@ -79,12 +84,14 @@ class MessagePassing(nn.Module):
     Attributes:
       size: of node and edge states (32 in A.5).
       rounds: T (16 in A.5).
+      aggregation: of the messages along the edges, and of those against them.
       normalise: layer-normalise node states after each round (not in the paper): sums over many
         neighbours otherwise grow from round to round.
     """
 
     size: int = 32
     rounds: int = 16
+    aggregation: Aggregation = "sum"
     normalise: bool = False
 
     @nn.compact
@@ -107,7 +114,7 @@ class MessagePassing(nn.Module):
             split_rngs={"params": False},
             length=self.rounds,
         )
-        one = Round(self.size, self.normalise, name="round")
+        one = Round(self.size, self.aggregation, self.normalise, name="round")
         return shared(one, state, None)[0]
 
 
@@ -116,11 +123,13 @@ class GraphValue(nn.Module):
 
     size: int = 32
     rounds: int = 16
+    aggregation: Aggregation = "sum"
     normalise: bool = False
 
     @nn.compact
     def __call__(self, inputs: PolicyInputs) -> jax.Array:
-        state = MLP(self.size)(MessagePassing(self.size, self.rounds, self.normalise)(inputs))
+        network = MessagePassing(self.size, self.rounds, self.aggregation, self.normalise)
+        state = MLP(self.size)(network(inputs))
         total = jnp.sum(jnp.where(inputs.real[:, None], state, 0.0), axis=0)
         mean = total / jnp.maximum(jnp.sum(inputs.real), 1)
         return MLP(self.size, 1)(mean)[0]

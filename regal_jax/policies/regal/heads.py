@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from regal_jax.graphs.features.placement import PolicyInputs
 from regal_jax.policies.networks.lstm import SequenceEncoder
-from regal_jax.policies.networks.message_passing import MLP, MessagePassing
+from regal_jax.policies.networks.message_passing import MLP, Aggregation, MessagePassing
 from regal_jax.policies.regal.beta_mutants import ActionSpace
 
 Params = Any
@@ -45,6 +45,7 @@ def mutant_policy(
     encoder: Encoder = "message_passing",
     size: int = 32,
     rounds: int = 16,
+    aggregation: Aggregation = "sum",
     normalise: bool = False,
     head: Head = "independent",
 ) -> Policy:
@@ -53,12 +54,12 @@ def mutant_policy(
     Args:
       space: the choices, A per op among k.
       encoder: REGAL's "message_passing", or the "sequence" of GAS (section 4.2).
-      size: of op representations. rounds, normalise: of the message passing.
+      size: of op representations. rounds, aggregation, normalise: of the message passing.
       head: "independent" (eq. 6), or "autoregressive": an LSTM along the ops' order, fed with the
         choices made so far (section 3.3).
     """
     encoders: dict[str, NewEncoder] = {
-        "message_passing": lambda: MessagePassing(size, rounds, normalise),
+        "message_passing": lambda: MessagePassing(size, rounds, aggregation, normalise),
         "sequence": lambda: SequenceEncoder(size),
     }
     module = _HEADS[head](space=space, size=size, new_encoder=encoders[encoder])

@@ -4,17 +4,19 @@ import dataclasses
 
 from regal_jax import registry
 from regal_jax.graphs.features.placement import FeatureSet
+from regal_jax.policies.networks.message_passing import Aggregation
 from regal_jax.policies.regal.beta_mutants import ActionSpace
 from regal_jax.policies.regal.heads import Encoder, Head, Policy, mutant_policy
 
 
 @dataclasses.dataclass(frozen=True)
 class RegalConfig:
-    """What a REGAL policy is made of; the defaults are the paper's best model (A.5).
+    """What a REGAL policy is made of; the defaults are the paper's best model (A.5) but for
+    its aggregation, which was the mean.
 
     Attributes:
-      size: of node and edge states. rounds: T of message passing. normalise, head, encoder: see
-        ``mutant_policy``; encoder "sequence" makes it GAS.
+      size: of node and edge states. rounds: T of message passing. aggregation, normalise, head,
+        encoder: see ``mutant_policy``; encoder "sequence" makes it GAS.
       levels: k of A.2. placement, scheduling, elite_bias: which actions (table 3).
       num_devices: D. feature_set: see ``policy_inputs``.
       feature_evaluations: of the short uniform search behind the features (A.1).
@@ -24,6 +26,7 @@ class RegalConfig:
 
     size: int = 32
     rounds: int = 16
+    aggregation: Aggregation = "sum"
     normalise: bool = False
     head: Head = "independent"
     levels: int = 2
@@ -56,6 +59,7 @@ def regal_policy(config: RegalConfig) -> Policy:
         encoder=config.encoder,
         size=config.size,
         rounds=config.rounds,
+        aggregation=config.aggregation,
         normalise=config.normalise,
         head=config.head,
     )

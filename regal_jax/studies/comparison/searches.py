@@ -13,6 +13,7 @@ import numpy as np
 from regal_jax import api
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Objective
+from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.simple import best_simple_schedule
 from regal_jax.options import Options
@@ -65,19 +66,24 @@ class PlatformRule(NamedTuple):
         have machine types, if the objective is the makespan.
       memory_share: memory of a device, as a share of the peak of the best simple order on one
         device; None is unlimited.
+      memory_capacity: the same in bytes, instead.
     """
 
     num_devices: int | None = 2
     latency: float = 0.0
     per_byte: float = 0.0
     memory_share: float | None = None
+    memory_capacity: int | None = None
 
     def options(self, graph: ComputationGraph) -> dict:
-        """Keyword arguments of ``optimize``."""
+        """Keyword arguments of ``optimize``. OptionError for a share and a capacity at once."""
+        if self.memory_share is not None and self.memory_capacity is not None:
+            raise OptionError("memory_share and memory_capacity: give one of them")
         options: dict = {
             "num_devices": self.num_devices,
             "latency": self.latency,
             "per_byte": self.per_byte,
+            "memory_capacity": self.memory_capacity,
         }
         if self.memory_share is not None:
             alone = best_simple_schedule(graph, "peak_memory", Platform(1))
@@ -91,6 +97,7 @@ class Line(NamedTuple):
     Attributes:
       method: its label.
       improvement, gap: percent over the reference, and from the best known; mean and interval.
+      geometric_gap: percent by which the geometric mean of costs over the best known is above 1.
       win_or_tie: percent of (graph, seed) pairs at least as good as the reference.
       gains: mean improvement by graph.
     """
@@ -98,6 +105,7 @@ class Line(NamedTuple):
     method: str
     improvement: statistics.MeanInterval
     gap: statistics.MeanInterval
+    geometric_gap: float
     win_or_tie: float
     gains: dict[str, float]
 
@@ -240,12 +248,14 @@ def summary(
             continue
         gains = {g: statistics.improvement_percent(*pair) for g, pair in pairs.items()}
         gaps = {g: statistics.gap_percent(pair[0], best[g]) for g, pair in pairs.items()}
+        ratios = [1.0 + float(np.mean(gap)) / 100.0 for gap in gaps.values()]
         wins = [statistics.win_or_tie_share(*pair) for pair in pairs.values()]
         lines.append(
             Line(
                 method=method,
                 improvement=statistics.mean_interval(gains),
                 gap=statistics.mean_interval(gaps),
+                geometric_gap=100.0 * (statistics.geometric_mean(ratios) - 1.0),
                 win_or_tie=100.0 * float(np.mean(wins)),
                 gains={g: float(np.mean(gain)) for g, gain in gains.items()},
             )

@@ -43,7 +43,16 @@ class XlaGraphs(Graphs):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Searches:
+class Memory:
+    """How much of it devices have."""
+
+    memory_capacity: int | None = option(
+        None, "Bytes of memory of a device, in training and tests; the workshop paper has 16 GiB."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searches(Memory):
     """What to run on them, on which platform."""
 
     methods: tuple[str, ...] = option(("brkga", "regal_paper"), "What to run.", least=1)
@@ -58,7 +67,7 @@ class Searches:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training(Dataset):
+class Training(Dataset, Memory):
     """How policies are trained, and on what."""
 
     copies: int = option(3, "Training graphs with other sizes, of each graph.")
@@ -108,6 +117,7 @@ def policy(settings: Policy, objective: Objective, folder: Path) -> Path | None:
         training,
         validation,
         objective=objective,
+        memory_capacity=settings.memory_capacity,
         regal=settings.regal,
         config=settings.training,
         directory=folder / "training",
@@ -160,7 +170,11 @@ def compare(
             seeds=settings.seeds,
             path=folder / "results.csv",
             platform=searches.PlatformRule(
-                num_devices, settings.latency, settings.per_byte, settings.memory_share
+                num_devices,
+                settings.latency,
+                settings.per_byte,
+                settings.memory_share,
+                settings.memory_capacity,
             ),
             objective=objective,
             policies=policies,

@@ -94,6 +94,7 @@ def _row(line: Line, method: str, objective: Objective) -> dict[str, str]:
         "improvement %": line.improvement.text(),
         "paper": f"{paper[0]:.2f}" if paper and paper[0] is not None else "",
         "gap from best %": line.gap.text(),
+        "geometric": f"{line.geometric_gap:.2f}",
         "paper ": f"{paper[1]:.2f}" if paper else "",
         "win or tie %": f"{line.win_or_tie:.1f}",
     }

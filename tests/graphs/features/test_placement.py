@@ -1,5 +1,7 @@
 """Features of REGAL A.1, by hand."""
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -67,6 +69,16 @@ def test_extended_features_by_hand():
     assert sorted(inputs.edges[:3, 1].tolist()) == pytest.approx([0.0] + [np.log1p(40) / scale] * 2)
 
 
+def test_workshop_features_are_the_papers_and_the_duration():
+    graph = hand_graph().replace(duration=np.array([3.0, 6.0, 0.0]))
+    for durations, expected in (([3.0, 6.0, 0.0], [0.5, 1.0, 0.0]), ([0.0] * 3, [0.0] * 3)):
+        graph = graph.replace(duration=np.array(durations))
+        of = functools.partial(policy_inputs, graph, STATISTICS, exact_shape(graph))
+        inputs, paper = of(feature_set="workshop"), of(feature_set="paper")
+        np.testing.assert_array_equal(inputs.nodes[:, :-1], paper.nodes)
+        np.testing.assert_array_equal(inputs.nodes[:, -1], np.float32(expected))
+
+
 def test_levels_of_a_chain_with_a_shortcut():
     """0 -> 1 -> 2 -> 3 and 0 -> 3: longest paths, over the depth of 3."""
     graph = ComputationGraph.create(
@@ -79,7 +91,7 @@ def test_levels_of_a_chain_with_a_shortcut():
     np.testing.assert_allclose(inputs.nodes[:, -1] * 3, [3, 2, 1, 0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("feature_set", ["paper", "extended", "incumbent"])
+@pytest.mark.parametrize("feature_set", ["paper", "workshop", "extended", "incumbent"])
 @pytest.mark.parametrize("num_devices", [1, 2, 3])
 def test_num_features(num_devices, feature_set):
     graph = hand_graph()

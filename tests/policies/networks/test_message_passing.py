@@ -26,7 +26,7 @@ def mlp(params, x):
     return dense(params["Dense_1"], np.maximum(dense(params["Dense_0"], x), 0))
 
 
-def equations_1_to_5(params, inputs, rounds, *, normalise=False):
+def equations_1_to_5(params, inputs, rounds, *, aggregation="sum", normalise=False):
     """As in the paper, edge by edge: the first message layer sees [h_s, h_t, h_e] at once."""
     params = jax.tree.map(lambda leaf: np.asarray(leaf, float), params["params"])
     shared = params["round"]
@@ -42,12 +42,18 @@ def equations_1_to_5(params, inputs, rounds, *, normalise=False):
         return dense(shared[which], np.maximum(hidden, 0))
 
     for _ in range(rounds):
-        gathered = np.zeros_like(h)
+        along, against = np.zeros_like(h), np.zeros_like(h)
+        counts = np.zeros((2, len(h), 1))
         for e, (s, t) in enumerate(zip(inputs.senders, inputs.receivers, strict=True)):
             if s == len(h):
                 continue  # padding
-            gathered[t] += message("message", s, t, e)
-            gathered[s] += message("reverse_message", s, t, e)
+            along[t] += message("message", s, t, e)
+            against[s] += message("reverse_message", s, t, e)
+            counts[0, t] += 1
+            counts[1, s] += 1
+        if aggregation == "mean":
+            along, against = along / np.maximum(counts[0], 1), against / np.maximum(counts[1], 1)
+        gathered = along + against
         h = mlp(shared["node"], np.concatenate([h, gathered], axis=1))
         if normalise:
             deviation = np.sqrt(h.var(axis=1, keepdims=True) + 1e-6)
@@ -55,17 +61,20 @@ def equations_1_to_5(params, inputs, rounds, *, normalise=False):
     return h
 
 
+@pytest.mark.parametrize("aggregation", ["sum", "mean"])
 @pytest.mark.parametrize("normalise", [False, True])
-def test_equals_equations_1_to_5(normalise):
+def test_equals_equations_1_to_5(normalise, aggregation):
     inputs = inputs_of(random_graph(0))
-    network = module(normalise=normalise)
+    network = module(normalise=normalise, aggregation=aggregation)
     params = random_params(network.init, jax.random.key(0), inputs)
     if normalise:
         params["params"]["round"]["LayerNorm_0"] = {
             "scale": jnp.ones(SIZE),
             "bias": jnp.zeros(SIZE),
         }
-    expected = equations_1_to_5(params, inputs, ROUNDS, normalise=normalise)
+    expected = equations_1_to_5(
+        params, inputs, ROUNDS, aggregation=aggregation, normalise=normalise
+    )
     np.testing.assert_allclose(network.apply(params, inputs), expected, rtol=2e-4, atol=1e-4)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from regal_jax import api
-from regal_jax.errors import RegalError
+from regal_jax.errors import OptionError, RegalError
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import results
 from regal_jax.studies.comparison import searches as comparison_searches
@@ -80,6 +80,7 @@ def test_each_latency_has_its_own_rows_as_in_a_fresh_file(tmp_path):
     "change",
     [
         {"platform": PlatformRule(memory_share=0.5)},
+        {"platform": PlatformRule(memory_capacity=2**34)},
         {"platform": PlatformRule(3)},
         {"objective": "makespan"},
         {"time_limit": 60.0},
@@ -94,6 +95,11 @@ def test_whatever_changes_a_result_runs_it_again(tmp_path, searches, change):
     compare(path, **change)
     compare(path)
     assert len(searches) == 12
+
+
+def test_a_share_and_a_capacity_of_memory_are_refused():
+    with pytest.raises(OptionError, match="give one of them"):
+        PlatformRule(memory_share=0.5, memory_capacity=10).options(chain(3))
 
 
 def test_another_budget_under_the_same_label_runs_again(tmp_path, searches):
@@ -211,6 +217,7 @@ def test_summary_by_hand():
     assert regal.win_or_tie == pytest.approx(75.0)  # of pairs: win, tie, win, loss
     # Best known: a 80, b 40. Gaps: a (12.5 + 150) / 2, b (0 + 50) / 2.
     assert regal.gap.mean == pytest.approx((81.25 + 25) / 2)
+    assert regal.geometric_gap == pytest.approx(100 * (1.8125 * 1.25) ** 0.5 - 100)
     reference = lines["brkga"]
     assert (reference.improvement.mean, reference.win_or_tie) == (0.0, 100.0)
     # A rule run once is held against both seeds: a 20% and 60%, b -100%.

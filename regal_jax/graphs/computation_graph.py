@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import hashlib
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +24,11 @@ class RaggedRows(NamedTuple):
     def row(self, index: int) -> np.ndarray:
         return self.values[self.offsets[index] : self.offsets[index + 1]]
 
+    def lists(self) -> list[list[int]]:
+        """All rows, for loops in Python."""
+        offsets, values = self.offsets.tolist(), self.values.tolist()
+        return [values[first:last] for first, last in itertools.pairwise(offsets)]
+
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets)
 
@@ -32,9 +38,9 @@ class RaggedRows(NamedTuple):
 
     def sums(self, numbers: np.ndarray) -> np.ndarray:
         """int64[rows]: the sum over each row of ``numbers``, int64 by value."""
-        total = np.zeros(len(self.offsets) - 1, np.int64)
-        np.add.at(total, self.row_of_value(), numbers[self.values])
-        return total
+        before = np.zeros(len(self.values) + 1, np.int64)
+        np.cumsum(numbers[self.values], out=before[1:])
+        return before[self.offsets[1:]] - before[self.offsets[:-1]]
 
 
 def ragged_rows(rows: np.ndarray, values: np.ndarray, num_rows: int) -> RaggedRows:

@@ -68,37 +68,49 @@ def evaluate(graph: ComputationGraph, schedule: Schedule, platform: Platform | N
 def memory_timeline(graph: ComputationGraph, schedule: Schedule) -> MemoryTimeline:
     """Executes a schedule on lists of tensors in memory, checking every step. ScheduleError."""
     memory = _Memory(graph, schedule)
-    rows, best, live = [memory.use.copy()], memory.use.copy(), [set(held) for held in memory.live]
-    peak_row = np.zeros(schedule.num_devices, np.int64)
+    rows, best, live = [list(memory.use)], list(memory.use), [set(held) for held in memory.live]
+    peak_row = [0] * schedule.num_devices
     for row, step in enumerate(schedule.steps.tolist(), 1):
-        memory.acquire(step)
-        rows.append(memory.use + memory.extra(step))
-        for device in np.flatnonzero(rows[-1] > best):
-            best[device], peak_row[device] = rows[-1][device], row
-            live[device] = set(memory.live[device])
-        memory.release(step)
+        effect = memory.acquire(step)
+        rows.append(memory.use_during(step))
+        for device, use in enumerate(rows[-1]):
+            if use > best[device]:
+                best[device], peak_row[device] = use, row
+                live[device] = set(memory.live[device])
+        memory.release(effect)
     memory.check_complete()
     largest_first = [tuple(sorted(held, key=lambda t: (-graph.size[t], t))) for held in live]
-    return MemoryTimeline(np.array(rows), tuple(largest_first), peak_row)
+    return MemoryTimeline(
+        np.array(rows, np.int64), tuple(largest_first), np.array(peak_row, np.int64)
+    )
 
 
 def start_times(graph: ComputationGraph, schedule: Schedule, platform: Platform) -> np.ndarray:
     """float64[O], us: earliest starts in the schedule's order (gflownet paper, eq. 2)."""
-    start = np.zeros(graph.num_ops)
-    finish = np.zeros(graph.num_ops)
-    free = np.zeros(platform.num_devices)
-    placement = schedule.placement
+    start, finish = [0.0] * graph.num_ops, [0.0] * graph.num_ops
+    free = [0.0] * platform.num_devices
+    placement, duration = schedule.placement.tolist(), graph.duration.tolist()
+    inputs, producer = graph.inputs.lists(), graph.producer.tolist()
+    delay = (platform.latency + graph.size.astype(float) * platform.per_byte).tolist()
     for op in schedule.ops_in_order().tolist():
         ready = free[placement[op]]
-        for tensor in graph.inputs.row(op):
-            producer = graph.producer[tensor]
-            if producer >= 0:
-                crosses = placement[producer] != placement[op]
-                delay = platform.latency + float(graph.size[tensor]) * platform.per_byte
-                ready = max(ready, finish[producer] + (delay if crosses else 0.0))
-        start[op], finish[op] = ready, ready + graph.duration[op]
+        for tensor in inputs[op]:
+            if producer[tensor] >= 0:
+                crosses = placement[producer[tensor]] != placement[op]
+                arrival = finish[producer[tensor]] + (delay[tensor] if crosses else 0.0)
+                ready = max(ready, arrival)
+        start[op], finish[op] = ready, ready + duration[op]
         free[placement[op]] = finish[op]
-    return start
+    return np.array(start)
+
+
+class _Effect(NamedTuple):
+    """What a step reads, on which device, and what it makes, on which."""
+
+    inputs: list[int]
+    source: int
+    outputs: list[int]
+    target: int
 
 
 class _Memory:
@@ -108,18 +120,21 @@ class _Memory:
         self.graph, self.placement = graph, schedule.placement.tolist()
         self.num_devices = schedule.num_devices
         _check_shape(graph, schedule)
+        self.inputs, self.outputs = graph.inputs.lists(), graph.outputs.lists()
+        self.producer, self.persistent = graph.producer.tolist(), graph.persistent.tolist()
+        self.size, self.workspace = graph.size.tolist(), graph.workspace.tolist()
         self.done: set[int] = set()
         self.live: list[set[int]] = [set() for _ in range(self.num_devices)]
-        self.use = np.zeros(self.num_devices, np.int64)
+        self.use = [0] * self.num_devices
         self.uses: dict[tuple[int, int], int] = {}
-        for tensor in range(graph.num_tensors):
-            self._count_uses(tensor)
+        for tensor, consumers in enumerate(graph.consumers.lists()):
+            self._count_uses(tensor, consumers)
 
-    def _count_uses(self, tensor: int) -> None:
+    def _count_uses(self, tensor: int, consumers: list[int]) -> None:
         """Local uses of each copy: consumers there, and at home the transfers that leave."""
-        producer = int(self.graph.producer[tensor])
+        producer = self.producer[tensor]
         home = self.placement[producer] if producer >= 0 else -1
-        for op in self.graph.consumers.row(tensor).tolist():
+        for op in consumers:
             device = self.placement[op]
             if (tensor, device) not in self.uses:
                 self.uses[tensor, device] = 0
@@ -129,68 +144,66 @@ class _Memory:
                     self.uses[tensor, home] = self.uses.get((tensor, home), 0) + 1
             self.uses[tensor, device] += 1
 
-    def acquire(self, step: int) -> None:
+    def acquire(self, step: int) -> _Effect:
         """Adds what a step makes; ScheduleError where it may not run yet."""
         if step < 0:
             raise ScheduleError(f"steps: {step} is not a step")
         if step in self.done:
             raise ScheduleError(f"steps: {self._name(step)} runs twice")
         self.done.add(step)
-        inputs, source, outputs, target = self._effect(step)
-        for tensor in inputs:
-            if tensor not in self.live[source]:
+        effect = self._effect(step)
+        for tensor in effect.inputs:
+            if tensor not in self.live[effect.source]:
                 raise ScheduleError(
-                    f"steps: {self._name(step)} runs on device {target} before its input"
-                    f" tensor {tensor} is on device {source}"
+                    f"steps: {self._name(step)} runs on device {effect.target} before its input"
+                    f" tensor {tensor} is on device {effect.source}"
                 )
-        for tensor in outputs:
-            self._add(tensor, target)
+        for tensor in effect.outputs:
+            self._add(tensor, effect.target)
+        return effect
 
-    def extra(self, step: int) -> np.ndarray:
-        """int64[D]: the workspace a step holds while it runs."""
-        extra = np.zeros(self.num_devices, np.int64)
+    def use_during(self, step: int) -> list[int]:
+        """Bytes on each device, with the workspace that the step holds while it runs."""
+        use = list(self.use)
         if step < self.graph.num_ops:
-            extra[self.placement[step]] = self.graph.workspace[step]
-        return extra
+            use[self.placement[step]] += self.workspace[step]
+        return use
 
-    def release(self, step: int) -> None:
+    def release(self, effect: _Effect) -> None:
         """Frees outputs nobody needs here, and inputs whose last use on the device this was."""
-        inputs, source, outputs, target = self._effect(step)
-        for tensor in inputs:
-            self.uses[tensor, source] -= 1
-            self._free_if_unused(tensor, source)
-        for tensor in outputs:
-            self._free_if_unused(tensor, target)
+        for tensor in effect.inputs:
+            self.uses[tensor, effect.source] -= 1
+            self._free_if_unused(tensor, effect.source)
+        for tensor in effect.outputs:
+            self._free_if_unused(tensor, effect.target)
 
     def check_complete(self) -> None:
         missing = set(range(self.graph.num_ops)) - self.done
         if missing:
             raise ScheduleError(f"steps: op {min(missing)} never runs")
 
-    def _effect(self, step: int) -> tuple[list[int], int, list[int], int]:
-        """(tensors read, on which device, tensors made, on which device)."""
-        graph = self.graph
-        if step < graph.num_ops:
+    def _effect(self, step: int) -> _Effect:
+        if step < self.graph.num_ops:
             device = self.placement[step]
-            return graph.inputs.row(step).tolist(), device, graph.outputs.row(step).tolist(), device
-        tensor, device = divmod(step - graph.num_ops, self.num_devices)
-        producer = int(graph.producer[tensor]) if tensor < graph.num_tensors else -1
+            return _Effect(self.inputs[step], device, self.outputs[step], device)
+        tensor, device = divmod(step - self.graph.num_ops, self.num_devices)
+        producer = self.producer[tensor] if tensor < self.graph.num_tensors else -1
         needed = (tensor, device) in self.uses
         if producer < 0 or not needed or self.placement[producer] == device:
             raise ScheduleError(f"steps: {self._name(step)} is not needed")
-        return [tensor], self.placement[producer], [tensor], device
+        return _Effect([tensor], self.placement[producer], [tensor], device)
 
     def _add(self, tensor: int, device: int) -> None:
         self.live[device].add(tensor)
-        self.use[device] += self.graph.size[tensor]
+        self.use[device] += self.size[tensor]
 
     def _free_if_unused(self, tensor: int, device: int) -> None:
-        producer = int(self.graph.producer[tensor])
+        producer = self.producer[tensor]
         at_home = producer < 0 or self.placement[producer] == device
-        kept = self.graph.persistent[tensor] and at_home
+        kept = self.persistent[tensor] and at_home
         if not kept and self.uses.get((tensor, device), 0) == 0:
             self.live[device].remove(tensor)
-            self.use[device] -= self.graph.size[tensor]
+            self.use[device] -= self.size[tensor]
 
     def _name(self, step: int) -> str:
         if step < self.graph.num_ops:

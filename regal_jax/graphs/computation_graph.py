@@ -176,6 +176,11 @@ class ComputationGraph:
         return _kahn(self)
 
     @functools.cached_property
+    def position(self) -> np.ndarray:
+        """int64[O]: the place of each op in ``topological_order``."""
+        return np.argsort(self.topological_order)
+
+    @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything a schedule's cost depends on; names are not part of it."""
         digest = hashlib.sha256()

@@ -105,23 +105,16 @@ def transitive_reduction(graph: ComputationGraph) -> np.ndarray:
     The smallest set of pairs with the closure of the graph. Pair ``(u, v)`` is implied exactly if
     another successor of ``u`` reaches ``v``.
     """
-    position = _position(graph)
+    position = graph.position
     pairs = op_pairs(graph)
     by_position = pairs[np.lexsort((position[pairs[:, 1]], pairs[:, 0]))]
     kept = by_position[_necessary(by_position, closure(graph))]
     return kept[np.lexsort((kept[:, 1], kept[:, 0]))]
 
 
-def _position(graph: ComputationGraph) -> np.ndarray:
-    """int32[O]: the place of each op in the topological order."""
-    position = np.empty(graph.num_ops, np.int32)
-    position[graph.topological_order] = np.arange(graph.num_ops, dtype=np.int32)
-    return position
-
-
 def _pairs_in_topological_order(graph: ComputationGraph) -> np.ndarray:
     pairs = op_pairs(graph)
-    return pairs[np.argsort(_position(graph)[pairs[:, 0]], kind="stable")]
+    return pairs[np.argsort(graph.position[pairs[:, 0]], kind="stable")]
 
 
 @numba.njit(cache=True)

@@ -35,7 +35,7 @@ def columns(problem: PlacementProblem) -> Columns:
     more, a device's part of program order's peak; us to the longest path or a device's part of the
     work."""
     graph, platform = problem.graph, problem.platform
-    place = np.argsort(graph.topological_order)
+    place = graph.position
     fold = np.argsort(precedence.nearest_end_first(graph))
     levels = precedence.levels_to_sinks(graph).astype(float)
     tail = precedence.bottom_levels(graph)
@@ -68,7 +68,7 @@ def num_pairs(problem: PlacementProblem) -> int:
     """Pairs of a ready op and a device that are looked at in all steps, were they program order's:
     what a rule's schedule takes time for, some 10 to 100 ns each."""
     graph = problem.graph
-    at = np.argsort(graph.topological_order)
+    at = graph.position
     since = np.zeros(graph.num_ops, np.int64)
     np.maximum.at(since, graph.edges[:, 2], at[graph.edges[:, 0]] + 1)
     return problem.num_devices * int(np.sum(at - since + 1))
@@ -152,7 +152,7 @@ def random_rules(rng: np.random.Generator, count: int, *, timed: bool) -> np.nda
 def live_bytes(graph: ComputationGraph) -> np.ndarray:
     """float64[O]: what is in memory at each place of program order on one device, but for what an
     op needs while it runs."""
-    at = np.argsort(graph.topological_order)
+    at = graph.position
     made = graph.producer >= 0
     first = np.zeros(graph.num_tensors, np.int64)
     first[made] = at[graph.producer[made]]

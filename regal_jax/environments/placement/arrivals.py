@@ -18,7 +18,7 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 def ends(graph: ComputationGraph, platform: Platform) -> Ends:
     """Heads and tails of all ops, in us, on identical devices with the platform's transfers."""
     pairs, delay = delays(graph, platform)
-    position = np.argsort(graph.topological_order)
+    position = graph.position
     heads = _heads(*_by_reader(pairs, delay, position), graph.duration)
     back = _by_reader(pairs[:, ::-1], delay, graph.num_ops - 1 - position)
     tails = _heads(*back, graph.duration)

@@ -133,9 +133,7 @@ def _degrees(graph: ComputationGraph) -> np.ndarray:
 
 def _hops(graph: ComputationGraph) -> np.ndarray:
     """int64[O, 4]: fewest and most from the source, fewest and most to the target; 1 at least."""
-    position = np.empty(graph.num_ops, np.int64)
-    position[graph.topological_order] = np.arange(graph.num_ops)
-    pairs = op_pairs(graph)
+    pairs, position = op_pairs(graph), graph.position
     forward = pairs[np.argsort(position[pairs[:, 0]])]
     backward = pairs[np.argsort(-position[pairs[:, 1]])][:, ::-1]
     fewest = [_fewest_hops(np.ascontiguousarray(p), graph.num_ops) for p in (forward, backward)]

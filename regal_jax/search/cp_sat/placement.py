@@ -313,7 +313,7 @@ def _decode(
             _transfer(graph, num_devices, parts.memory.residents[index].tensor, device): value(x)
             for (index, device), x in model.memory.arrival.items()
         }
-    order = np.lexsort([np.argsort(graph.topological_order), *_times(model, value), position])
+    order = np.lexsort([graph.position, *_times(model, value), position])
     if model.memory is None:
         position = np.argsort(order)
     return Schedule(

@@ -36,7 +36,7 @@ class Layout(NamedTuple):
 def layout(problem: PlacementProblem) -> Layout:
     """The layout of a problem's padded chromosomes."""
     graph, shape = problem.graph, problem.shape
-    at = np.argsort(graph.topological_order)
+    at = graph.position
     reader = np.full(shape.tensors, shape.ops, np.int32)
     tensor, ops = graph.consumers.row_of_value(), graph.consumers.values
     latest_first = np.argsort(-at[ops], kind="stable")

@@ -41,8 +41,7 @@ class Deductions:
         self.refuted = False
         self.flows = 0
         self._network = min_cut.Network(graph)
-        self._rank = np.empty(graph.num_ops, np.int64)
-        self._rank[graph.topological_order] = np.arange(graph.num_ops)
+        self._rank = graph.position
 
     def all_pairs(self) -> np.ndarray:
         """int32[P, 2]: the graph's pairs of ops, and what was deduced."""

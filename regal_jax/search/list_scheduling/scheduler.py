@@ -49,9 +49,7 @@ Heuristic = Callable[[TaskGraph, int], Timetable]
 
 def task_graph(graph: ComputationGraph, platform: Platform) -> TaskGraph:
     """The tasks of a graph, with the platform's delays ``latency + bytes * per_byte``."""
-    num_ops = graph.num_ops
-    position = np.empty(num_ops, np.int64)
-    position[graph.topological_order] = np.arange(num_ops)
+    num_ops, position = graph.num_ops, graph.position
     producer, tensor, consumer = graph.edges.T
     key = position[producer] * num_ops + position[consumer]
     pairs, which = np.unique(key, return_inverse=True)

@@ -193,7 +193,7 @@ def has_neighbours(graph: ComputationGraph, num_devices: int) -> bool:
     that do not depend on each other."""
     if num_devices > 1:
         return graph.num_ops > 0
-    position = np.argsort(graph.topological_order)
+    position = graph.position
     follows = position[graph.edges[:, 2]] - position[graph.edges[:, 0]] == 1
     return len(np.unique(graph.edges[follows, 0])) < graph.num_ops - 1
 

@@ -44,6 +44,26 @@ class Dispatcher:
     def readers(self, tensor: int) -> list[int]:
         return [int(op) for op in self.graph.consumers.row(tensor)]
 
+    def chain(self, op: int) -> list[int]:
+        """The op, and those that it leads to alone."""
+        found = [op]
+        while len(after := self.after(found[-1])) == 1 and self.before(min(after)) == {found[-1]}:
+            found.append(min(after))
+        return found
+
+    def valley_and_hill(self, op: int) -> tuple[float, float]:
+        """By what use grows to the chain's lowest point (the first one), what it needs until it."""
+        graph, use, uses, needs = self.graph, 0.0, [], []
+        for one in self.chain(op):
+            inputs, outputs = graph.inputs.row(one).tolist(), graph.outputs.row(one).tolist()
+            needs.append(use + self.bytes(outputs) + float(graph.workspace[one]))
+            few = [t for t in inputs if len(self.readers(t)) == 1]
+            few += [t for t in outputs if not self.readers(t)]
+            use += self.bytes(outputs) - self.bytes(t for t in few if not graph.persistent[t])
+            uses.append(use)
+        lowest = int(np.argmin(uses))
+        return uses[lowest], max(needs[: lowest + 1])
+
     def left(self, tensor: int) -> int:
         return sum(op not in self.device for op in self.readers(tensor))
 
@@ -73,7 +93,7 @@ class Dispatcher:
         need = use[device] + self.bytes(outputs | absent) + float(graph.workspace[op])
         growth = self.bytes(outputs | copied) - freed
         centre = (device + 0.5) / len(use)
-        start = self.start(op, device)
+        start, (valley, hill) = self.start(op, device), self.valley_and_hill(op)
         end = start + graph.duration[op] + self.tail[op]
         of_bytes = {
             "need": need,
@@ -87,6 +107,8 @@ class Dispatcher:
             "growth": growth,
             "sooner": sum(self.bytes([t]) / self.left(t) for t in inputs if self.left(t) <= FEW),
             "above": use[device] - np.mean(use),
+            "valley": valley,
+            "hill": hill,
         }
         of_us = {
             "start": start,

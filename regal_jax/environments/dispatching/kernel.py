@@ -28,6 +28,8 @@ NAMES = (
     "place",  # in program order, from 0 to 1
     "since",  # the step it is ready since, over the number of ops
     "levels",  # ops on the longest path behind it, over the graph's depth
+    "valley",  # bytes by which use grows to the lowest point of the chain that it begins
+    "hill",  # bytes above use that the chain needs until then
     "pipeline",  # distance of the device from where program order cut into parts would put it
     "fold",  # the same of the order by the distance to the graph's nearest end
     "start",  # us when it would start
@@ -56,6 +58,8 @@ FEATURES = len(NAMES)
     PLACE,
     SINCE,
     LEVELS,
+    VALLEY,
+    HILL,
     PIPELINE,
     FOLD,
     START,
@@ -67,7 +71,10 @@ FEATURES = len(NAMES)
 
 TIMED = START
 """The first of the features that depend on time."""
-OF_BYTES = (NEED, RISE, OVER, BEYOND, COPIES, KEPT, FIRST, FREED, GROWTH, SOONER, ABOVE)
+OF_BYTES = (
+    *(NEED, RISE, OVER, BEYOND, COPIES, KEPT, FIRST, FREED, GROWTH, SOONER, ABOVE),
+    *(VALLEY, HILL),
+)
 OF_US = (START, IDLE, WORK, TAIL, LATE)
 FEW = 8
 """Readers to come of a tensor that may soon be free."""
@@ -83,6 +90,7 @@ class Columns(NamedTuple):
       missing: int64[O], inputs of an op that others make.
       duration: float64[O], delay: float64[T], us: of a copy to another device.
       place, levels, fold: float64[O], from 0 to 1. tail: float64[O], us.
+      valley, hill: float64[O], bytes.
       room: float64[D], bytes of the devices' memory.
       scales: bytes_scale and us_scale, positive.
     """
@@ -104,6 +112,8 @@ class Columns(NamedTuple):
     levels: np.ndarray
     fold: np.ndarray
     tail: np.ndarray
+    valley: np.ndarray
+    hill: np.ndarray
     room: np.ndarray
     scales: tuple[float, float]
 
@@ -262,6 +272,7 @@ def _look(columns, state, op, weights, row):
     score = weights[row, FREED] * freed + weights[row, SOONER] * sooner
     score += weights[row, PLACE] * columns.place[op] + weights[row, SINCE] * state.since[op]
     score += weights[row, LEVELS] * columns.levels[op]
+    score += weights[row, VALLEY] * columns.valley[op] + weights[row, HILL] * columns.hill[op]
     score += weights[row, WORK] * columns.duration[op] + weights[row, TAIL] * columns.tail[op]
     for device in range(devices):
         _look_at_pair(columns, state, op, device, weights, row, score, freed, made)

@@ -41,6 +41,7 @@ def columns(problem: PlacementProblem) -> Columns:
     tail = precedence.bottom_levels(graph)
     longest = max(tail.max(initial=0.0), float(graph.duration.sum()) / platform.num_devices)
     last = max(graph.num_ops - 1, 1)
+    valley, hill = chains(graph)
     return Columns(
         size=graph.size.astype(float),
         workspace=graph.workspace.astype(float),
@@ -59,6 +60,8 @@ def columns(problem: PlacementProblem) -> Columns:
         levels=levels / max(levels.max(initial=0.0), 1.0),
         fold=fold / last,
         tail=tail - graph.duration,
+        valley=valley.astype(float),
+        hill=hill.astype(float),
         room=platform.capacities(),
         scales=(_bytes_scale(graph, platform.num_devices), max(longest, 1e-30)),
     )
@@ -147,6 +150,34 @@ def random_rules(rng: np.random.Generator, count: int, *, timed: bool) -> np.nda
     if not timed:
         drawn[:, kernel.TIMED :] = 0.0
     return np.clip(drawn, -MOST, MOST)
+
+
+def chains(graph: ComputationGraph) -> tuple[np.ndarray, np.ndarray]:
+    """int64[O] each, bytes: (valley, hill) of the chain that begins with each op.
+
+    A chain goes on with the only op that reads what its last op makes, if that op reads from no
+    other. The valley is the least growth of what is in use at the end of one of its ops, the hill
+    what they need until there, both above what is in use before (Liu 1987, for a part of a tree).
+    """
+    readers, made = graph.consumers.lengths(), graph.outputs.sums(graph.size)
+    dying = np.where(graph.persistent | (readers > 1), 0, graph.size)
+    unread = graph.outputs.sums(np.where(readers == 0, dying, 0))
+    valley = made - unread - graph.inputs.sums(dying)
+    hill, behind = made + graph.workspace, _only_successor(graph)
+    for op in graph.topological_order[::-1]:
+        if behind[op] >= 0 and valley[behind[op]] < 0:
+            hill[op] = max(hill[op], valley[op] + hill[behind[op]])
+            valley[op] += valley[behind[op]]
+    return valley, hill
+
+
+def _only_successor(graph: ComputationGraph) -> np.ndarray:
+    """int[O]: the op that alone reads what an op makes, and reads from no other op; -1 for none."""
+    before, after = precedence.op_pairs(graph).T
+    alone = [np.bincount(ops, minlength=graph.num_ops)[ops] == 1 for ops in (before, after)]
+    behind = np.full(graph.num_ops, -1)
+    behind[before[alone[0] & alone[1]]] = after[alone[0] & alone[1]]
+    return behind
 
 
 def live_bytes(graph: ComputationGraph) -> np.ndarray:

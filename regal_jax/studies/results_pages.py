@@ -5,12 +5,14 @@ A table stands between ``<!-- results: NAME -->`` and ``<!-- end -->`` and is ma
 them says that they are from *before*.
 """
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from regal_jax.environments.schedule import Objective
 from regal_jax.errors import RegalError
 from regal_jax.graphs import files
 from regal_jax.reporting import results, tables
@@ -20,7 +22,7 @@ from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.paired import paired_table
 from regal_jax.studies.flags import option
 from regal_jax.studies.proofs import report as proofs_report
-from regal_jax.studies.regal.tables import paper_of
+from regal_jax.studies.regal.tables import paper_of, reference_of, table_1
 
 BEFORE = "*before*"
 """The mark of numbers without rows, in the section or the table that has them."""
@@ -30,7 +32,6 @@ _CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^(#+) ")
 _RESULT = re.compile(r"\d ?%|\[-?\d[\d.]*, -?\d|\d ?(?:±|\+-) ?\d|\| *[-+]?\d+\.\d")
 """A percentage, an interval, a spread, or a fraction in a table."""
-_REFERENCE = "brkga"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +93,7 @@ def improvements(rows: Sequence[Row]) -> str:
     Of rows of several budgets, those of brkga's; ``paired_table`` has the others. Raises RegalError
     for rows of several platforms, without brkga, or with other graphs or seeds for some methods.
     """
-    reference, table = _label(rows), dict[str, dict[str, str]]()
+    reference, table = reference_of(rows), dict[str, dict[str, str]]()
     budget = next(row["budget"] for row in rows if row["method"] == reference)
     rows = [row for row in rows if row["budget"] == budget]
     for setting in dict.fromkeys(row["setting"] for row in rows):
@@ -144,12 +145,23 @@ def paired(rows: Sequence[Row]) -> str:
     return f"{caption}\n\n{tables.markdown_table(paired_table(rows, 'regal'))}\n"
 
 
+def published(objective: Objective, rows: Sequence[Row]) -> str:
+    """Table 1 of REGAL, or of the workshop paper, with its numbers beside, in Markdown."""
+    seeds, devices = len({row["seed"] for row in rows}), _one(rows, "devices")
+    parts = [f"{devices} devices, {seeds} seeds; intervals of 95 % over graphs."]
+    for title, table in table_1(rows, objective):
+        parts += [f"{title}:", tables.markdown_table(table)]
+    return "\n\n".join(parts) + "\n"
+
+
 TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
     {
         "regal_memory": improvements,
         "regal_memory_paired": paired,
         "regal_makespan_paired": paired,
         "regal_large_paired": paired,
+        "regal_table_1": functools.partial(published, "peak_memory"),
+        "regal_workshop_table_1": functools.partial(published, "makespan"),
         "proofs": proofs_report.page,
         "proofs_compared": proofs_report.proven,
     }
@@ -175,18 +187,11 @@ def _table(name: str, folder: Path) -> str:
     return "\n" + TABLES[name](results.read_results(path)) + "\n"
 
 
-def _label(rows: Sequence[Row]) -> str:
-    labels = [row["method"] for row in rows if row["method"].split()[0] == _REFERENCE]
-    if not labels:
-        raise RegalError(f"results: no rows of {_REFERENCE}, over which improvements are")
-    return labels[0]
-
-
 def _caption(rows: Sequence[Row]) -> str:
     budget, devices = _one(rows, "budget"), _one(rows, "devices")
-    seeds = len({row["seed"] for row in rows})
+    seeds, reference = len({row["seed"] for row in rows}), reference_of(rows)
     return (
-        f"Improvement of peak memory over `{_label(rows)}` in percent, mean and 95 % interval over"
+        f"Improvement of peak memory over `{reference}` in percent, mean and 95 % interval over"
         f" graphs\n(fewer than {LEAST_GRAPHS}: the mean alone); at most {int(budget):,}"
         f" evaluations, {devices} devices, {seeds} seeds."
     )

@@ -200,4 +200,4 @@ def table_1(settings: Settings, objective: Objective, folder: Path) -> str:
         objective=objective,
         policies=policies,
     )
-    return tables.regal_report(rows, runs, folder, objective)
+    return tables.regal_report(rows, folder, objective)

@@ -1,12 +1,13 @@
 """REGAL's table 1 and figure 4 from the rows of a comparison, the paper's numbers beside."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
 from regal_jax.environments.schedule import Objective
+from regal_jax.errors import RegalError
 from regal_jax.reporting import tables
 from regal_jax.studies import paper_numbers
 from regal_jax.studies.comparison import searches
@@ -31,6 +32,9 @@ of running time and for IDRS, table 1 of the workshop paper (geometric means, no
 PAPER_WIN_OR_TIE = paper_numbers.values("regal_text", "win_or_tie")["tensorflow"]["regal"]
 """Percent of test graphs on which REGAL matches or beats BRKGA (section 4.4)."""
 
+REFERENCE = "brkga"
+"""Improvements are over this method."""
+
 HEADROOM = 2.0
 """Percent between BRKGA and the best known from which a graph counts as having headroom."""
 
@@ -48,36 +52,42 @@ def regal_runs(methods: Sequence[str], evaluations: int) -> list[Run]:
 
 
 def regal_report(
-    rows: Sequence[dict],
-    runs: Sequence[Run],
-    directory: Path,
-    objective: Objective = "peak_memory",
+    rows: Sequence[dict], directory: Path, objective: Objective = "peak_memory"
 ) -> str:
-    """Table 1 for every setting, all graphs and those with headroom; figures in ``directory``."""
-    reference = next(run.label for run in runs if run.method == "brkga")
-    parts = []
+    """``table_1`` as text; figure 4 in ``directory``."""
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        _histogram(rows, setting, directory)
+    return "\n\n".join(
+        f"{title}\n{tables.text_table(table)}" for title, table in table_1(rows, objective)
+    )
+
+
+def table_1(
+    rows: Sequence[dict], objective: Objective = "peak_memory"
+) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """Titles and lines of table 1 for every setting, of all graphs and of those with headroom."""
+    reference = reference_of(rows)
     for setting in dict.fromkeys(row["setting"] for row in rows):
         lines = searches.summary(rows, setting, reference)
-        parts.append(_table(f"{setting}, all graphs", lines, runs, objective))
-        subset = _with_headroom(lines, rows, setting, reference)
-        if subset:
-            lines_subset = searches.summary(rows, setting, reference, subset=subset)
-            title = f"{setting}, graphs with at least {HEADROOM:.0f}% headroom"
-            parts.append(_table(title, lines_subset, runs, objective))
-        parts.append(_bounded_share(rows, setting, reference))
-        _histogram(lines, setting, runs, directory)
-    return "\n\n".join(parts)
+        graphs = f"{len(lines[0].gains)} graphs, {_bounded_share(rows, setting, reference)}"
+        yield f"{setting}, all {graphs}", [_row(line, objective) for line in lines]
+        if subset := _with_headroom(lines, rows, setting, reference):
+            lines = searches.summary(rows, setting, reference, subset=subset)
+            title = f"{setting}, {len(subset)} graphs with at least {HEADROOM:.0f}% headroom"
+            yield title, [_row(line, objective) for line in lines]
+
+
+def reference_of(rows: Sequence[dict]) -> str:
+    """The label of brkga with the largest budget. RegalError for rows without it."""
+    labels = {row["method"] for row in rows if row["method"].split()[0] == REFERENCE}
+    if not labels:
+        raise RegalError(f"results: no rows of {REFERENCE}, over which improvements are")
+    return max(labels, key=lambda label: int([*label.split(), "0"][1]))
 
 
 def label(method: str, evaluations: int) -> str:
     """A run's name in tables."""
     return method if method in _FIXED else f"{method} {evaluations}"
-
-
-def _table(title: str, lines: Sequence[Line], runs: Sequence[Run], objective: Objective) -> str:
-    method_of = {run.label: run.method for run in runs}
-    table = [_row(line, method_of.get(line.method, ""), objective) for line in lines]
-    return f"{title} ({len(lines[0].gains)} graphs)\n{tables.text_table(table)}"
 
 
 def paper_of(method: str, objective: Objective) -> tuple[float | None, float] | None:
@@ -86,7 +96,8 @@ def paper_of(method: str, objective: Objective) -> tuple[float | None, float] | 
     return PAPER[objective].get(names.get(method, method))
 
 
-def _row(line: Line, method: str, objective: Objective) -> dict[str, str]:
+def _row(line: Line, objective: Objective) -> dict[str, str]:
+    method = line.method.split()[0]
     at_its_budget = line.method in (method, f"{method} 5000")
     paper = paper_of(method, objective) if at_its_budget else None
     row = {
@@ -116,10 +127,10 @@ def _bounded_share(rows, setting: str, reference: str) -> str:
     costs = searches.costs_by_graph(rows, setting)[reference]
     bounds = searches.costs_by_graph(rows, setting, "lower_bound")[reference]
     at_bound = [min(costs[g]) <= min(bounds[g]) for g in costs]
-    return f"{setting}: {100 * np.mean(at_bound):.1f}% of graphs are at their lower bound already"
+    return f"{100 * np.mean(at_bound):.1f}% at their lower bound by {reference} already"
 
 
-def _histogram(lines, setting: str, runs: Sequence[Run], directory: Path) -> None:
+def _histogram(rows: Sequence[dict], setting: str, directory: Path) -> None:
     """Figure 4, where matplotlib is there."""
     try:
         import matplotlib  # noqa: F401
@@ -127,8 +138,7 @@ def _histogram(lines, setting: str, runs: Sequence[Run], directory: Path) -> Non
         return
     from regal_jax.reporting import plots
 
-    for run in runs:
-        line = next((line for line in lines if line.method == run.label), None)
-        if run.method == "regal_paper" and line is not None:
+    for line in searches.summary(rows, setting, reference_of(rows)):
+        if line.method.split()[0] == "regal_paper":
             path = directory / f"figure_4_{setting.replace(' ', '_')}.png"
             plots.plot_improvement_histogram(list(line.gains.values()), path)

@@ -32,6 +32,7 @@ OWN: Mapping[Kind, tuple[str, ...]] = {
     ),
     "policy": (
         "regal_jax.policies.regal.dispatching",
+        "regal_jax.policies.sequencing",
         *(
             f"regal_jax.policies.{system}.policy"
             for system in ("regal", "topological_order", "one_shot", "gflownet")

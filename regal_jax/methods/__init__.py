@@ -12,6 +12,7 @@ from regal_jax.methods import (
     refinement,
     regal_paper,
     robust,
+    sequencing,
     simple,
     warm,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "refinement",
     "regal_paper",
     "robust",
+    "sequencing",
     "simple",
     "warm",
 ]

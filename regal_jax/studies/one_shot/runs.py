@@ -10,6 +10,8 @@ from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.one_shot.settings import LEARNED, Comparison, Genetic
 
 NONE: Mapping[str, Any] = MappingProxyType({})
+SAMPLED = (LEARNED, "sequencing", "giffler_thompson")
+"""Methods that are decoded greedily, and by the best of some samples."""
 WARM_UP = 100
 """Evaluations in which a search compiles all that it needs; BRKGA needs its own budget for that."""
 
@@ -18,19 +20,27 @@ def runs(policy: Path | None, settings: Comparison) -> list[Run]:
     """The rows of a table: --methods, a policy's greedy and sampled schedules for one_shot."""
     found: list[Run] = []
     for method in settings.methods:
-        learns = method == LEARNED
-        found += learned(LEARNED, policy, settings) if learns else [baseline(method, settings)]
+        if method in SAMPLED:
+            given = policy if method == LEARNED else None
+            found += sampled(method, method, given, settings)
+        else:
+            found += [baseline(method, settings)]
     return found
 
 
 def learned(name: str, policy: Path | None, settings: Comparison) -> list[Run]:
-    """A policy's schedules, greedy and the best of N samples (section 5)."""
+    """``sampled`` of one-shot priorities."""
+    return sampled(name, LEARNED, policy, settings)
+
+
+def sampled(name: str, method: str, policy: Path | None, settings: Comparison) -> list[Run]:
+    """A method's schedules, greedy and the best of N samples (section 5)."""
     greedy = {"policy": policy, "decoding": "greedy"}
-    sampled = {"policy": policy, "decoding": "sample"}
+    drawn = {"policy": policy, "decoding": "sample"}
     return [
-        Run(f"{name} greedy", LEARNED, 1, options=greedy, warm_up=1),
+        Run(f"{name} greedy", method, 1, options=greedy, warm_up=1),
         *(
-            Run(f"{name} S({count})", LEARNED, count, options=sampled, warm_up=1)
+            Run(f"{name} S({count})", method, count, options=drawn, warm_up=1)
             for count in settings.test_samples
         ),
     ]

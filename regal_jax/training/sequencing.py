@@ -1,0 +1,201 @@
+"""Self-labelling for sequencing (Corsini et al. 2024, "Self-labeling the job shop scheduling
+problem"): of many drawn schedules of a graph the shortest is imitated, choice by choice.
+
+No labels are needed, and no rewards are compared between graphs. As the policy gets better, so do
+the schedules that it imitates.
+"""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from regal_jax import registry
+from regal_jax.environments.rcpsp.bounds import makespan_bound
+from regal_jax.environments.sequencing import choices
+from regal_jax.environments.sequencing.choices import Choices
+from regal_jax.environments.sequencing.kernel import Columns
+from regal_jax.errors import OptionError
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.policies.sequencing import SequencingConfig
+from regal_jax.training import settings, trainer
+from regal_jax.training.trainer import Batch, EpochGraphs, Learner, PolicyFile, TrainState
+
+METRICS = ("cost", "best_cost", "loss", "agreement", "gradient_norm")
+"""Costs are makespans over lower bounds: the samples' mean, and the least; agreement is the part of
+choices in which the most likely op is the one that is imitated."""
+VALIDATION = ("validation_cost", "validation_greedy")
+"""The same of validation graphs: the best of the samples, which parameters are chosen by, and the
+most likely schedule."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SelfLabelling:
+    """Hyperparameters.
+
+    Attributes:
+      epochs: each ends with a validation. batch_size: graphs a step.
+      samples: drawn schedules of a graph and step; the paper has 256.
+      passes: gradients of a step, each of so many ``choices``, drawn of those of its graphs.
+      learning_rate: of Adam, falling to zero as a cosine. clip_norm: of the gradient.
+      validation_samples: of a validation graph.
+      seed: of everything random.
+    """
+
+    epochs: int = 40
+    batch_size: int = 8
+    samples: int = 128
+    passes: int = 8
+    choices: int = 1024
+    learning_rate: float = 1e-3
+    clip_norm: float = 1.0
+    validation_samples: int = 64
+    seed: int = 0
+
+
+class Example(NamedTuple):
+    """A graph to train on, and its lower bound."""
+
+    columns: Columns
+    bound: float
+
+
+def train_sequencing(
+    graphs: EpochGraphs,
+    validation: Sequence[ComputationGraph],
+    *,
+    epoch_graphs: int,
+    policy: SequencingConfig,
+    config: SelfLabelling,
+    directory: str | os.PathLike,
+    about: dict[str, Any],
+    on_step: Callable[[int, dict[str, float]], None] = lambda step, metrics: None,
+) -> Path:
+    """Trains a policy; returns the file of the parameters that were best on ``validation``.
+
+    An interrupted run goes on from its last checkpoint, see ``trainer.fit``.
+
+    Args:
+      graphs: epoch -> its graphs, so many as ``epoch_graphs``.
+      validation: graphs to choose parameters by.
+      policy, config: what to train, and how.
+      directory: gets ``checkpoints/``, ``metrics.csv``, ``config.json`` and ``best.policy``.
+      about: goes into the policy file.
+      on_step: called with (step, metrics) for each step.
+
+    Raises:
+      OptionError: without validation graphs, and if training diverges.
+    """
+    if not validation:
+        raise OptionError("no validation graphs")
+    file, steps = Path(directory) / "best.policy", -(-epoch_graphs // config.batch_size)
+    trainer.fit(
+        learner([example(graph) for graph in validation], policy, config, config.epochs * steps),
+        functools.partial(_batches, graphs, config),
+        directory,
+        example=None,
+        seed=config.seed,
+        policy=PolicyFile(file, policy, about),
+        hyperparameters={
+            "policy": policy,
+            "training": config,
+            "epoch_graphs": epoch_graphs,
+            "validation_data": settings.graphs_fingerprint(validation),
+            **about,
+        },
+        on_step=on_step,
+    )
+    return file
+
+
+def example(graph: ComputationGraph) -> Example:
+    """A graph as kernels read it."""
+    return Example(choices.columns(graph), max(makespan_bound(graph), 1e-30))
+
+
+def learner(
+    held_out: Sequence[Example], policy: SequencingConfig, config: SelfLabelling, steps: int
+) -> Learner:
+    """Self-labelling for ``trainer.fit``, on the host: samples are compiled kernels'."""
+    made = registry.make_policy(policy)
+    schedule = optax.cosine_decay_schedule(config.learning_rate, steps * config.passes)
+    optimizer = optax.chain(optax.clip_by_global_norm(config.clip_norm), optax.adam(schedule))
+
+    def init(key, _) -> TrainState:
+        return trainer.new_state(made.init(key), optimizer)
+
+    @jax.jit
+    def descend(state: TrainState, rows, counts, chosen):
+        (loss, agreement), gradient = jax.value_and_grad(_loss, has_aux=True)(
+            state.params, made.log_prob, rows, counts, chosen
+        )
+        numbers = dict(
+            zip(METRICS[2:], (loss, agreement, optax.global_norm(gradient)), strict=True)
+        )
+        return trainer.descend(state, gradient, optimizer), numbers
+
+    def update(key, state: TrainState, batch: Sequence[Example]):
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+        network = made.network(jax.device_get(state.params))
+        labels, costs = zip(*(label(one, network, config, rng) for one in batch), strict=True)
+        some, begin, found = joined(labels), state.step, dict.fromkeys(METRICS[2:], 0.0)
+        for _ in range(config.passes if len(some.counts) else 0):
+            rows = rng.integers(len(some.counts), size=config.choices)
+            state, found = descend(state, *(column[rows] for column in some))
+        metrics = {"cost": np.mean(costs), "best_cost": np.mean([one.min() for one in costs])}
+        return state.replace(step=begin + 1), metrics | jax.device_get(found)
+
+    def validate(params):
+        network = made.network(jax.device_get(params))
+        best = np.mean([drawn(one, network, config.validation_samples) for one in held_out])
+        greedy = np.mean([drawn(one, network, 0) for one in held_out])
+        return float(best), dict(zip(VALIDATION, (float(best), float(greedy)), strict=True))
+
+    return Learner("sequencing", init, update, validate, METRICS, VALIDATION, traceable=False)
+
+
+def label(
+    one: Example, network, config: SelfLabelling, rng: np.random.Generator
+) -> tuple[Choices, np.ndarray]:
+    """(the choices of the shortest of the drawn schedules, all their costs)."""
+    seeds = rng.integers(2**63, size=config.samples).astype(np.uint64)
+    orders, makespans = choices.sequences(one.columns, network, seeds, 1.0)
+    return choices.choices(one.columns, orders[makespans.argmin()]), makespans / one.bound
+
+
+def joined(labels: Sequence[Choices]) -> Choices:
+    """All choices, with no more columns of rows than the next power of two needs."""
+    rows, counts, chosen = (np.concatenate(column) for column in zip(*labels, strict=True))
+    width = 1 << int(counts.max(initial=2) - 1).bit_length()
+    return Choices(rows[:, :width], counts, chosen)
+
+
+def drawn(one: Example, network, samples: int) -> float:
+    """The cost of the best of so many samples, 0 for the most likely schedule; the same noise for
+    all parameters."""
+    seeds = np.arange(max(samples, 1), dtype=np.uint64)
+    makespans = choices.sequences(one.columns, network, seeds, 1.0 if samples else 0.0)[1]
+    return float(makespans.min()) / one.bound
+
+
+def _loss(params, log_prob, rows, counts, chosen):
+    """(mean cross entropy, agreement)."""
+    found = jax.vmap(log_prob, (None, 0, 0))(params, rows, counts)
+    likely = jnp.take_along_axis(found, chosen[:, None], axis=1)
+    return -jnp.mean(likely), jnp.mean(jnp.argmax(found, axis=1) == chosen)
+
+
+def _batches(graphs: EpochGraphs, config: SelfLabelling, step: int, first: int) -> Iterator[Batch]:
+    """The batches of all epochs from the first on."""
+    for epoch in range(first, config.epochs):
+        some = [example(graph) for graph in graphs(epoch)]
+        for begin in range(0, len(some), config.batch_size):
+            batch = some[begin : begin + config.batch_size]
+            yield Batch(batch, begin + config.batch_size >= len(some))

@@ -136,10 +136,9 @@ def learner(
         (loss, agreement), gradient = jax.value_and_grad(_loss, has_aux=True)(
             state.params, made.log_prob, rows, counts, chosen
         )
-        numbers = dict(
-            zip(METRICS[2:], (loss, agreement, optax.global_norm(gradient)), strict=True)
-        )
-        return trainer.descend(state, gradient, optimizer), numbers
+        numbers = loss, agreement, optax.global_norm(gradient)
+        state = trainer.descend(state, gradient, optimizer)
+        return state, dict(zip(METRICS[2:], numbers, strict=True))
 
     def update(key, state: TrainState, batch: Sequence[Example]):
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
@@ -150,7 +149,7 @@ def learner(
             rows = rng.integers(len(some.counts), size=config.choices)
             state, found = descend(state, *(column[rows] for column in some))
         metrics = {"cost": np.mean(costs), "best_cost": np.mean([one.min() for one in costs])}
-        return state.replace(step=begin + 1), metrics | jax.device_get(found)
+        return trainer.changed(state, step=begin + 1), metrics | jax.device_get(found)
 
     def validate(params):
         network = made.network(jax.device_get(params))

@@ -18,13 +18,8 @@ from regal_jax.training.sequencing import SelfLabelling, train_sequencing
 
 LEARNED = "sequencing"
 METHODS = (
-    LEARNED,
-    "giffler_thompson",
-    "one_shot",
-    "critical_path",
-    "mopnr",
-    "justification",
-    "auto",
+    *(LEARNED, "giffler_thompson", "one_shot"),
+    *("critical_path", "mopnr", "justification", "auto"),
 )
 
 

@@ -14,6 +14,7 @@ from regal_jax.methods import one_shot as one_shot_method
 from regal_jax.methods.one_shot import task_of
 from regal_jax.policies.one_shot import policy as one_shot
 from regal_jax.policies.one_shot.policy import OneShotConfig, one_shot_policy
+from regal_jax.policies.sequencing import SequencingConfig, sequencing_policy
 from regal_jax.training.checkpoints import load_policy, save_policy
 from regal_jax.training.one_shot_inputs import one_shot_inputs
 
@@ -39,6 +40,15 @@ def policy(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def sequencer(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sequencer") / "tiny.policy"
+    config = SequencingConfig(size=4)
+    params = sequencing_policy(config).init(jax.random.key(0))
+    save_policy(path, params, config, about={})
+    return path
+
+
+@pytest.fixture(scope="module")
 def windows(tmp_path_factory):
     """Policies with windows, whose ops never, mostly and always hold."""
     odds = {"never": -1e6, "mostly": 0.5, "always": 1e6}
@@ -50,8 +60,9 @@ def optimize(method, graph=GRAPH, **options):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_makes_a_valid_schedule(method, policy):
-    options = {"policy": policy} if method == "one_shot" else {}
+def test_every_method_makes_a_valid_schedule(method, policy, sequencer):
+    policies = {"one_shot": policy, "sequencing": sequencer}
+    options = {"policy": policies[method]} if method in policies else {}
     limit = {"time_limit": 1.0} if method == "cp_sat" else {}
     found = optimize(method, evaluations=300, **options, **limit)
     assert rj.evaluate(GRAPH, found).makespan == found.makespan
@@ -68,6 +79,25 @@ def test_one_shot_decodes(policy, decoding):
     assert found.evaluations == evaluations
     again = optimize("one_shot", policy=policy, decoding=decoding, evaluations=evaluations)
     assert again.start.tolist() == found.start.tolist()
+
+
+@pytest.mark.parametrize("method", ["sequencing", "giffler_thompson"])
+def test_sequencing_decodes(method, sequencer):
+    options = {"policy": sequencer} if method == "sequencing" else {}
+    greedy = optimize(method, decoding="greedy", **options)
+    assert greedy.evaluations == 1
+    found = [
+        optimize(method, evaluations=n, seed=s, **options)
+        for n, s in ((20, 0), (20, 0), (20, 1), (90, 0))
+    ]
+    assert [one.evaluations for one in found] == [20, 20, 20, 90]
+    assert found[0].start.tolist() == found[1].start.tolist()
+    assert (found[2].start.tolist() != found[0].start.tolist()) == (method == "sequencing")
+    assert found[3].makespan <= found[0].makespan
+    other = optimize(method, decoding="greedy", generation="parallel", **options)
+    assert rj.evaluate(GRAPH, other).makespan == other.makespan
+    with pytest.raises(OptionError, match="sequencing is decoded by greedy, sample, not by brkga"):
+        optimize(method, decoding="brkga", **options)
 
 
 def test_a_search_from_samples_is_no_worse_than_they_are(policy):

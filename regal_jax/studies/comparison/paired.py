@@ -1,5 +1,6 @@
 """One method against each other one of the same budget, paired by graph."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -47,4 +48,5 @@ def _method(label: str) -> str:
 
 
 def _budget(label: str) -> int:
-    return int([*label.split(), "1"][1])
+    """Of "regal 5000" and "one_shot S(256)" the number, of "etf" and "one_shot greedy" 1."""
+    return int((re.findall(r"\d+", label.partition(" ")[2]) or ["1"])[0])

@@ -90,6 +90,21 @@ def summary(
     return lines
 
 
+def gaps(rows: Sequence[dict], known: Mapping[str, float]) -> list[dict[str, str]]:
+    """Percent above the best known makespans, or where none is known the best of the rows: a line a
+    method, a column a setting, means and 95 % intervals over graphs."""
+    table: dict[str, dict[str, str]] = {}
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        costs = searches.costs_by_graph(rows, setting)
+        names = {name for by_graph in costs.values() for name in by_graph}
+        best = {n: min(min(c[n]) for c in costs.values() if n in c) for n in names} | dict(known)
+        for method, by_graph in costs.items():
+            over = {name: statistics.gap_percent(c, best[name]) for name, c in by_graph.items()}
+            row = table.setdefault(method, {"method": f"`{method}`"})
+            row[f"{setting} ({len(over)})"] = statistics.mean_interval(over).text(".1f")
+    return list(table.values())
+
+
 def lower_bounds(rows: Sequence[dict], setting: str) -> dict[str, float]:
     """By name of the graph, the largest lower bound that any method found."""
     found: dict[str, float] = {}

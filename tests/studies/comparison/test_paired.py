@@ -43,5 +43,12 @@ def test_costs_are_compared_at_equal_budgets_by_graph():
     assert other["less, %"] == f"{100.0 * np.log(2.0):.2f} (n = 1)"
 
 
+def test_samples_are_compared_with_as_many_and_greedy_schedules_with_rules():
+    labels = ("one_shot S(16)", "one_shot greedy", "other S(16)", "other greedy", "spt")
+    rows = rows_of({label: {"a": [float(2 + at)]} for at, label in enumerate(labels)})
+    found = [(line["evaluations"], line["over"]) for line in paired_table(rows, "one_shot")]
+    assert found == [("1", "`other`"), ("1", "`spt`"), ("16", "`other`")]
+
+
 def test_a_method_without_rows_has_no_table():
     assert paired_table(rows_of({"brkga 10": {"a": [1.0]}}), "regal") == []

@@ -62,6 +62,14 @@ def test_gaps_may_be_from_the_best_known():
     assert rule.gap.mean == pytest.approx(25.0)
 
 
+def test_gaps_of_all_settings_are_from_the_best_known_or_the_best_of_the_rows():
+    rule, policy, other = tables.gaps(ROWS, {"b": 80.0})
+    gap = (100 * (99 / 90 - 1) + 50) / 2  # the best of a is 90
+    assert policy == {"method": "`one_shot S(16)`", "s (2)": f"{gap:.1f} (n = 2)"}
+    assert rule["s (2)"] == "62.5 (n = 2)"
+    assert other == {"method": "`lpt`", "s (1)": "0.0 (n = 1)", "other (1)": "0.0 (n = 1)"}
+
+
 def test_graphs_that_are_not_asked_for_do_not_count():
     line = tables.summary(ROWS, "s", GRAPHS[:1], ["spt"])[0]
     assert (line.makespan.mean, line.graphs) == (180, 1)

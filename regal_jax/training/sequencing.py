@@ -96,20 +96,18 @@ def train_sequencing(
     if not validation:
         raise OptionError("no validation graphs")
     file, steps = Path(directory) / "best.policy", -(-epoch_graphs // config.batch_size)
+    about = about | {
+        "epoch_graphs": epoch_graphs,
+        "validation": settings.graphs_fingerprint(validation),
+    }
     trainer.fit(
         learner([example(graph) for graph in validation], policy, config, config.epochs * steps),
         functools.partial(_batches, graphs, config),
         directory,
         example=None,
         seed=config.seed,
-        policy=PolicyFile(file, policy, about),
-        hyperparameters={
-            "policy": policy,
-            "training": config,
-            "epoch_graphs": epoch_graphs,
-            "validation_data": settings.graphs_fingerprint(validation),
-            **about,
-        },
+        policy=PolicyFile(file, policy, about | {"training": dataclasses.asdict(config)}),
+        hyperparameters={"policy": policy, "training": config, **about},
         on_step=on_step,
     )
     return file

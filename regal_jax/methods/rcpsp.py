@@ -8,7 +8,8 @@ import numpy as np
 from regal_jax import registry
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.environments.schedule import Schedule
-from regal_jax.methods import one_shot
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.methods import one_shot, sequencing
 from regal_jax.methods.pretrained import policy_file
 from regal_jax.options import Budget, Options, Result, best_of
 from regal_jax.policies.one_shot import policy as one_shot_policy
@@ -43,20 +44,34 @@ def some_seconds(num_ops: int, options: Options) -> int:
 @_method("auto", evaluations=some_seconds)
 def run_auto(problem: MachineProblem, budget: Budget) -> Result:
     """The justification search, from the schedules of a policy's samples, too, where one is shipped
-    for such graphs and they are not too large for its attention between all ops."""
+    for such graphs."""
     budget.check()
-    graph = problem.graph
-    path = policy_file(one_shot.task_of(graph), "one_shot")
     count = min(one_shot.SAMPLES, budget.evaluations // SAMPLES_PART)
-    if not path.exists() or graph.num_ops > MOST_OPS or count == 0:
+    drawn = _samples(problem.graph, budget.seed, count) if count else None
+    if drawn is None:
         return run_justification(problem, budget)
-    params, config, _ = checkpoints.load_policy(path, OneShotConfig)
-    drawn_for = MachineProblem(graph, generation=config.generation)
-    scores = one_shot.op_scores(params, config, graph)
-    chromosomes = one_shot.samples(drawn_for, scores, budget.seed, count)
+    drawn_for, chromosomes = drawn
     begin = best_of_chromosomes(drawn_for, budget, chromosomes)
     later = run_justification(problem, budget.after(begin), drawn_for.starts(chromosomes))
     return best_of(begin, later)
+
+
+def _samples(
+    graph: ComputationGraph, seed: int, count: int
+) -> tuple[MachineProblem, np.ndarray] | None:
+    """The problem that a shipped policy draws chromosomes for, and float32[count, genes] of them:
+    of ``sequencing``, or else of ``one_shot`` if the graph isn't too large for its attention
+    between all ops. None without one."""
+    task = one_shot.task_of(graph)
+    if policy_file(task, "sequencing").exists():
+        return sequencing.samples(graph, seed, count)
+    path = policy_file(task, "one_shot")
+    if not path.exists() or graph.num_ops > MOST_OPS:
+        return None
+    params, config, _ = checkpoints.load_policy(path, OneShotConfig)
+    drawn_for = MachineProblem(graph, generation=config.generation)
+    scores = one_shot.op_scores(params, config, graph)
+    return drawn_for, one_shot.samples(drawn_for, scores, seed, count)
 
 
 @_method("justification", evaluations=some_seconds)

@@ -1,5 +1,6 @@
 """Schedules of machine problems that are made choice by choice: by a network, or by a rule."""
 
+import os
 from types import MappingProxyType
 
 import numpy as np
@@ -9,6 +10,7 @@ from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.environments.sequencing import choices
 from regal_jax.environments.sequencing.kernel import Network
 from regal_jax.errors import OptionError
+from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import one_shot
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Options, Result
@@ -44,9 +46,7 @@ def default_evaluations(num_ops: int, options: Options) -> int:
 def run_sequencing(problem: MachineProblem, budget: Budget) -> Result:
     """A network's choices of which op in conflict is next (ours): "greedy", or the best of as many
     schedules drawn as evaluations ("sample")."""
-    path = budget.options.policy or shipped_policy(one_shot.task_of(problem.graph), "sequencing")
-    params, config, _ = checkpoints.load_policy(path, SequencingConfig)
-    return _best(problem, budget, sequencing_policy(config).network(params), 1.0)
+    return _best(problem, budget, _network(problem.graph, budget.options.policy), 1.0)
 
 
 @registry.method(
@@ -60,6 +60,28 @@ def run_giffler_thompson(problem: MachineProblem, budget: Budget) -> Result:
     return _best(problem, budget, choices.linear(dict(RULE)), NOISE)
 
 
+def samples(graph: ComputationGraph, seed: int, count: int) -> tuple[MachineProblem, np.ndarray]:
+    """Chromosomes float32[count, genes] that the shipped policy draws, and the problem they are
+    for. OptionError if none is shipped for such graphs."""
+    problem = MachineProblem(graph, generation="serial")
+    return problem, _drawn(problem, _network(graph), seed, count, 1.0)
+
+
+def _network(graph: ComputationGraph, path: str | os.PathLike | None = None) -> Network:
+    path = path or shipped_policy(one_shot.task_of(graph), "sequencing")
+    params, config, _ = checkpoints.load_policy(path, SequencingConfig)
+    return sequencing_policy(config).network(params)
+
+
+def _drawn(
+    problem: MachineProblem, network: Network, seed: int, count: int, noise: float
+) -> np.ndarray:
+    """Chromosomes float32[count, genes]."""
+    seeds = np.random.default_rng(seed).integers(2**63, size=count).astype(np.uint64)
+    orders, _ = choices.sequences(choices.columns(problem.graph), network, seeds, noise)
+    return choices.priorities(problem, orders)
+
+
 def _best(problem: MachineProblem, budget: Budget, network: Network, noise: float) -> Result:
     """The best schedule drawn, decoded by serial generation unless another one is asked for."""
     budget.check()
@@ -68,9 +90,6 @@ def _best(problem: MachineProblem, budget: Budget, network: Network, noise: floa
         raise OptionError(f"sequencing is decoded by {', '.join(DECODINGS)}, not by {decoding}")
     if budget.options.generation is None:
         problem = MachineProblem(problem.graph, generation="serial")
-    count = 1 if decoding == "greedy" else budget.evaluations
-    seeds = np.random.default_rng(budget.seed).integers(2**63, size=count).astype(np.uint64)
-    drawn = choices.sequences(
-        choices.columns(problem.graph), network, seeds, 0.0 if decoding == "greedy" else noise
-    )
-    return best_of_chromosomes(problem, budget, choices.priorities(problem, drawn[0]))
+    count, noise = (1, 0.0) if decoding == "greedy" else (budget.evaluations, noise)
+    chromosomes = _drawn(problem, network, budget.seed, count, noise)
+    return best_of_chromosomes(problem, budget, chromosomes)

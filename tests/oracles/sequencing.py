@@ -84,6 +84,22 @@ class Sequencer:
                 found += [head + sum(self.duration[o] for o in some) + min(map(self.tail, some))]
         return max(found)
 
+    def queue(self, machine: int) -> float:
+        """Work of ops that wait for nothing else."""
+        units = max(len(self.release[machine]), 1)
+        ready = [op for op in self.left() if self.before[op] <= set(self.start)]
+        own = [op for op in ready if self.machine(op) == machine]
+        return sum(self.duration[op] * self.demand(op) / units for op in own)
+
+    def behind(self, op: int) -> list[int]:
+        """The ops of the longest path behind an op."""
+        path = lambda o: (self.duration[o] + self.tail(o), o)  # noqa: E731
+        found: list[int] = []
+        while self.after[op]:
+            op = max(self.after[op], key=path)
+            found.append(op)
+        return found
+
     def rows(self) -> list[dict[str, float]]:
         """What is known of each op in conflict."""
         some, left = self.conflict(), self.left()
@@ -98,7 +114,10 @@ class Sequencer:
     def _row(self, op: int, some: list[int], longest: float, pressure: float) -> dict[str, float]:
         tails = [self.tail(o) for o in some]
         free = sorted(self.release[self.machine(op)])[self.demand(op) - 1]
-        behind = max(self.after[op], key=lambda o: (self.duration[o] + self.tail(o), o), default=-1)
+        path = self.behind(op)
+        behind = path[0] if path else -1
+        machines = [self.machine(o) for o in path]
+        pressures = [min(self.release[m], default=0.0) + self.load(m) - longest for m in machines]
         its = self.release[self.machine(behind)] if behind >= 0 else []
         times = {
             "duration": self.duration[op],
@@ -116,6 +135,10 @@ class Sequencer:
             "next_duration": self.duration[behind] if behind >= 0 else 0.0,
             "next_load": self.load(self.machine(behind)) if behind >= 0 else 0.0,
             "next_idle": self.end(op) - min(its) if its else 0.0,
+            "queue": self.queue(self.machine(op)),
+            "next_queue": self.queue(self.machine(behind)) if path else 0.0,
+            "next_pressure": pressures[0] if path else 0.0,
+            "feeds": max(pressures, default=0.0),
             "tail_over": self.tail(op) - float(np.mean(tails)),
             "duration_over": self.duration[op] - float(np.mean([self.duration[o] for o in some])),
         }

@@ -84,11 +84,12 @@ def sequences(
 
 
 def choices(columns: Columns, order: np.ndarray) -> Choices:
-    """The choices that made an order int32[O] of ``sequences``."""
-    num_ops = len(order)
+    """The choices that follow an order int32[O]: of ops in conflict the first is next. They make it
+    again if it is one of ``sequences``."""
+    num_ops, rank = len(order), np.argsort(order).astype(np.int32)
     rows = np.zeros((num_ops, MOST, FEATURES), np.float32)
     counts, chosen = np.empty(num_ops, np.int32), np.empty(num_ops, np.int32)
-    kernel.replay(columns, kernel.new_state(columns, 1), order, rows, counts, chosen)
+    kernel.follow(columns, kernel.new_state(columns, 1), rank, rows, counts, chosen)
     real = counts > 1
     return Choices(rows[real], counts[real], chosen[real])
 

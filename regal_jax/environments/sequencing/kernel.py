@@ -35,6 +35,10 @@ NAMES = (
     "done",  # part of the ops that are scheduled
     "share",  # part of the machine's units
     "longer_tails",  # part of the conflict with longer tails
+    "queue",  # work of ops that wait for nothing but the machine
+    "next_queue",  # the same of the successor's machine
+    "next_pressure",  # when that one could be done with all its work, below the longest path
+    "feeds",  # the largest of these, of all machines on the longest path behind the op
 )
 """What is known of a choice; times are in parts of ten mean durations."""
 
@@ -62,6 +66,10 @@ FEATURES = len(NAMES)
     DONE,
     SHARE,
     LONGER_TAILS,
+    QUEUE,
+    NEXT_QUEUE,
+    NEXT_PRESSURE,
+    FEEDS,
 ) = range(FEATURES)
 MOST = 64
 """Ops in conflict that are told apart; of more, some are left out."""
@@ -115,6 +123,7 @@ class State(NamedTuple):
     ready: np.ndarray  # int32[O]
     release: np.ndarray  # float64[U], of each type's units, ascending
     load: np.ndarray  # float64[M], work left
+    queue: np.ndarray  # float64[M], of it that of ready ops
     stack: np.ndarray  # int32[O]
     conflict: np.ndarray  # int32[MOST]
     start: np.ndarray  # float64[MOST]
@@ -135,6 +144,7 @@ def new_state(columns: Columns, size: int) -> State:
         ready=np.empty(num_ops, np.int32),
         release=np.empty(num_units),
         load=np.empty(len(columns.unit_offsets) - 1),
+        queue=np.empty(len(columns.unit_offsets) - 1),
         stack=np.empty(num_ops + len(columns.successors), np.int32),
         conflict=np.empty(MOST, np.int32),
         start=np.empty(MOST),
@@ -167,15 +177,15 @@ def sequence(columns, state, network, seeds, temperature, orders, makespans):
 
 
 @jit
-def replay(columns, state, order, rows, counts, chosen):
-    """Fills rows float32[O, K, FEATURES] of the first K ops of each conflict of an order that was
-    drawn, counts int32[O] of ops in conflict, chosen int32[O], which of them was next."""
+def follow(columns, state, rank, rows, counts, chosen):
+    """Fills rows float32[O, K, FEATURES] of the first K ops of each conflict, counts int32[O] of
+    ops in conflict, chosen int32[O], which of them is next: the one of lowest rank int32[O]."""
     ready = _reset(columns, state)
-    for step in range(len(order)):
+    for step in range(len(rank)):
         count = _conflict(columns, state, ready)
         at = 0
-        for other in range(count):
-            if state.conflict[other] == order[step]:
+        for other in range(1, count):
+            if rank[state.conflict[other]] < rank[state.conflict[at]]:
                 at = other
         if count > 1:
             _look(columns, state, count, step)
@@ -183,7 +193,7 @@ def replay(columns, state, order, rows, counts, chosen):
                 for feature in range(FEATURES):
                     rows[step, other, feature] = state.rows[other, feature]
         counts[step], chosen[step] = count, at
-        ready = _append(columns, state, order[step], state.start[at], ready)
+        ready = _append(columns, state, state.conflict[at], state.start[at], ready)
 
 
 @inlined
@@ -191,7 +201,7 @@ def _reset(columns, state):
     """How many ops are ready at first."""
     count = 0
     for machine in range(len(state.load)):
-        state.load[machine] = 0.0
+        state.load[machine], state.queue[machine] = 0.0, 0.0
     for unit in range(len(state.release)):
         state.release[unit] = 0.0
     for op in range(len(columns.duration)):
@@ -199,9 +209,15 @@ def _reset(columns, state):
         state.done[op] = False
         state.load[columns.machine[op]] += _work(columns, op)
         if columns.missing[op] == 0:
-            state.ready[count] = op
-            count += 1
+            count = _more_ready(columns, state, op, count)
     return count
+
+
+@inlined
+def _more_ready(columns, state, op, count):
+    state.ready[count] = op
+    state.queue[columns.machine[op]] += _work(columns, op)
+    return count + 1
 
 
 @inlined
@@ -308,7 +324,8 @@ def _look(columns, state, count, step):
         )
         row[LEVELS] = columns.levels[op] / 10.0
         row[SHARE] = columns.demand[op] / _units(columns, machine)
-        _look_behind(columns, state, columns.next[op], finish, row)
+        row[QUEUE] = state.queue[machine] / unit
+        _look_behind(columns, state, columns.next[op], finish, longest, row)
         longer = 0
         for other in range(count):
             longer += columns.tail[state.conflict[other]] > tail
@@ -316,15 +333,31 @@ def _look(columns, state, count, step):
 
 
 @inlined
-def _look_behind(columns, state, after, finish, row):
+def _look_behind(columns, state, after, finish, longest, row):
     """Fills what is known of the successor, 0 if there is none."""
     row[NEXT_DURATION], row[NEXT_LOAD], row[NEXT_IDLE] = 0.0, 0.0, 0.0
+    row[NEXT_QUEUE], row[NEXT_PRESSURE], row[FEEDS] = 0.0, 0.0, 0.0
     if after >= 0:
         machine, unit = columns.machine[after], columns.unit
         row[NEXT_DURATION] = columns.duration[after] / unit
         row[NEXT_LOAD] = state.load[machine] / unit
         if _units(columns, machine) > 0:
             row[NEXT_IDLE] = (finish - state.release[columns.unit_offsets[machine]]) / unit
+        row[NEXT_QUEUE] = state.queue[machine] / unit
+        row[NEXT_PRESSURE] = _pressure(columns, state, machine, longest)
+        most = row[NEXT_PRESSURE]
+        while after >= 0:
+            most = max(most, _pressure(columns, state, columns.machine[after], longest))
+            after = columns.next[after]
+        row[FEEDS] = most
+
+
+@inlined
+def _pressure(columns, state, machine, longest):
+    free = 0.0
+    if _units(columns, machine) > 0:
+        free = state.release[columns.unit_offsets[machine]]
+    return np.float32((free + state.load[machine] - longest) / columns.unit)
 
 
 @inlined
@@ -418,6 +451,7 @@ def _append(columns, state, op, start, ready):
     """Schedules an op after what its units have; how many are ready then."""
     state.done[op] = True
     state.load[columns.machine[op]] -= _work(columns, op)
+    state.queue[columns.machine[op]] -= _work(columns, op)
     _occupy(columns, state, op, start + columns.duration[op])
     for at in range(ready):
         if state.ready[at] == op:
@@ -428,8 +462,7 @@ def _append(columns, state, op, start, ready):
         after = columns.successors[at]
         state.waiting[after] -= 1
         if state.waiting[after] == 0:
-            state.ready[ready] = after
-            ready += 1
+            ready = _more_ready(columns, state, after, ready)
     _push_heads(columns, state, op, start)
     return ready
 

@@ -42,6 +42,7 @@ class SelfLabelling:
 
     Attributes:
       epochs: each ends with a validation. batch_size: graphs a step.
+      decay_epochs: in which the learning rate falls to zero, however many of them are trained.
       samples: drawn schedules of a graph and step; the paper has 256.
       passes: gradients of a step, each of so many ``choices``, drawn of those of its graphs.
       learning_rate: of Adam, falling to zero as a cosine. clip_norm: of the gradient.
@@ -50,6 +51,7 @@ class SelfLabelling:
     """
 
     epochs: int = 40
+    decay_epochs: int = 40
     batch_size: int = 8
     samples: int = 128
     passes: int = 8
@@ -80,7 +82,8 @@ def train_sequencing(
 ) -> Path:
     """Trains a policy; returns the file of the parameters that were best on ``validation``.
 
-    An interrupted run goes on from its last checkpoint, see ``trainer.fit``.
+    An interrupted run, or one that is given more epochs, goes on from its last checkpoint, see
+    ``trainer.fit``.
 
     Args:
       graphs: epoch -> its graphs, so many as ``epoch_graphs``.
@@ -101,13 +104,14 @@ def train_sequencing(
         "validation": settings.graphs_fingerprint(validation),
     }
     trainer.fit(
-        learner([example(graph) for graph in validation], policy, config, config.epochs * steps),
+        learner([example(graph) for graph in validation], policy, config, steps),
         functools.partial(_batches, graphs, config),
         directory,
         example=None,
         seed=config.seed,
         policy=PolicyFile(file, policy, about | {"training": dataclasses.asdict(config)}),
         hyperparameters={"policy": policy, "training": config, **about},
+        may_grow=["training.epochs"],
         on_step=on_step,
     )
     return file
@@ -119,11 +123,12 @@ def example(graph: ComputationGraph) -> Example:
 
 
 def learner(
-    held_out: Sequence[Example], policy: SequencingConfig, config: SelfLabelling, steps: int
+    held_out: Sequence[Example], policy: SequencingConfig, config: SelfLabelling, epoch_steps: int
 ) -> Learner:
     """Self-labelling for ``trainer.fit``, on the host: samples are compiled kernels'."""
+    updates = config.decay_epochs * epoch_steps * config.passes
     made = registry.make_policy(policy)
-    schedule = optax.cosine_decay_schedule(config.learning_rate, steps * config.passes)
+    schedule = optax.cosine_decay_schedule(config.learning_rate, updates)
     optimizer = optax.chain(optax.clip_by_global_norm(config.clip_norm), optax.adam(schedule))
 
     def init(key, _) -> TrainState:

@@ -58,6 +58,14 @@ def test_a_resumed_run_ends_bit_for_bit_where_it_would_have(tmp_path):
     assert 1.0 <= about["validation_cost"] <= about["validation_greedy"]
 
 
+def test_a_run_goes_on_for_more_epochs(tmp_path):
+    run(tmp_path / "whole")
+    run(tmp_path / "longer", config=dataclasses.replace(CONFIG, epochs=1))
+    run(tmp_path / "longer")
+    whole, longer = (checkpoint(tmp_path / name, STEPS) for name in ("whole", "longer"))
+    chex.assert_trees_all_equal(whole, longer)
+
+
 def test_the_shortest_schedule_is_the_label():
     one = sequencing.example(VALIDATION[0])
     network = choices.linear({})

@@ -277,59 +277,69 @@ def _conflict(columns, state, ready):
 @inlined
 def _look(columns, state, count, step):
     """Fills the rows of ops in conflict."""
-    machine, unit = columns.machine[state.conflict[0]], columns.unit
+    machine = columns.machine[state.conflict[0]]
+    longest, shortest_tail = _of_the_rest(columns, state, machine)
+    pressure = _pressure(columns, state, machine, longest - shortest_tail)
+    for at in range(count):
+        state.bound[at] = _bound_after(columns, state, state.conflict[at], state.start[at])
+    conflict = _of_conflict(columns, state, count)
+    for at in range(count):
+        op, row = state.conflict[at], state.rows[at]
+        finish = state.start[at] + columns.duration[op]
+        row[LOAD], row[QUEUE] = (
+            state.load[machine] / columns.unit,
+            state.queue[machine] / columns.unit,
+        )
+        row[PRESSURE], row[CONFLICT] = pressure, np.log(np.float64(count))
+        row[DONE], row[LEVELS] = step / len(columns.duration), columns.levels[op] / 10.0
+        row[SHARE] = columns.demand[op] / _units(columns, machine)
+        _look_at_times(columns, state, at, conflict, longest)
+        _look_behind(columns, state, columns.next[op], finish, longest, row)
+        longer = 0
+        for other in range(count):
+            longer += columns.tail[state.conflict[other]] > columns.tail[op]
+        row[LONGER_TAILS] = longer / count
+
+
+@inlined
+def _of_the_rest(columns, state, machine):
+    """The longest path through ops that are left, and the shortest tail of those of the machine."""
     longest, shortest_tail = 0.0, np.inf
     for op in range(len(columns.duration)):
         if not state.done[op]:
             longest = max(longest, state.head[op] + columns.duration[op] + columns.tail[op])
             if columns.machine[op] == machine:
                 shortest_tail = min(shortest_tail, columns.tail[op])
+    return longest, shortest_tail
+
+
+@inlined
+def _of_conflict(columns, state, count):
+    """(earliest start, first end, largest end and tail, least bound, mean tail, mean duration)."""
     earliest, end, path, least, tails, durations = np.inf, np.inf, 0.0, np.inf, 0.0, 0.0
     for at in range(count):
-        op, start = state.conflict[at], state.start[at]
-        finish = start + columns.duration[op]
-        earliest, end, path = (
-            min(earliest, start),
-            min(end, finish),
-            max(path, finish + columns.tail[op]),
-        )
+        op = state.conflict[at]
+        finish = state.start[at] + columns.duration[op]
+        earliest, end = min(earliest, state.start[at]), min(end, finish)
+        path, least = max(path, finish + columns.tail[op]), min(least, state.bound[at])
         tails, durations = tails + columns.tail[op], durations + columns.duration[op]
-        state.bound[at] = _bound_after(columns, state, op, start)
-        least = min(least, state.bound[at])
-    free = state.release[columns.unit_offsets[machine]] + state.load[machine]
-    for at in range(count):
-        op, start, row = state.conflict[at], state.start[at], state.rows[at]
-        duration, tail, finish = (
-            columns.duration[op],
-            columns.tail[op],
-            start + columns.duration[op],
-        )
-        row[DURATION], row[TAIL] = duration / unit, tail / unit
-        row[LATER], row[WAITS] = (start - earliest) / unit, (start - state.head[op]) / unit
-        row[IDLE] = (start - state.release[_last_unit(columns, op)]) / unit
-        row[OVER], row[PATH] = (finish - end) / unit, (finish + tail - path) / unit
-        row[SLACK] = (finish + tail - longest) / unit
-        row[BOUND], row[EXCESS] = (
-            (state.bound[at] - least) / unit,
-            (state.bound[at] - longest) / unit,
-        )
-        row[LOAD], row[PRESSURE] = (
-            state.load[machine] / unit,
-            (free + shortest_tail - longest) / unit,
-        )
-        row[CONFLICT], row[DONE] = np.log(np.float64(count)), step / len(columns.duration)
-        row[TAIL_OVER], row[DURATION_OVER] = (
-            (tail - tails / count) / unit,
-            (duration - durations / count) / unit,
-        )
-        row[LEVELS] = columns.levels[op] / 10.0
-        row[SHARE] = columns.demand[op] / _units(columns, machine)
-        row[QUEUE] = state.queue[machine] / unit
-        _look_behind(columns, state, columns.next[op], finish, longest, row)
-        longer = 0
-        for other in range(count):
-            longer += columns.tail[state.conflict[other]] > tail
-        row[LONGER_TAILS] = longer / count
+    return earliest, end, path, least, tails / count, durations / count
+
+
+@inlined
+def _look_at_times(columns, state, at, conflict, longest):
+    """Fills what is known of the op's own times."""
+    earliest, end, path, least, tails, durations = conflict
+    op, start, row, unit = state.conflict[at], state.start[at], state.rows[at], columns.unit
+    duration, tail, bound = columns.duration[op], columns.tail[op], state.bound[at]
+    finish = start + duration
+    row[DURATION], row[TAIL] = duration / unit, tail / unit
+    row[DURATION_OVER], row[TAIL_OVER] = (duration - durations) / unit, (tail - tails) / unit
+    row[LATER], row[WAITS] = (start - earliest) / unit, (start - state.head[op]) / unit
+    row[IDLE] = (start - state.release[_last_unit(columns, op)]) / unit
+    row[OVER], row[PATH] = (finish - end) / unit, (finish + tail - path) / unit
+    row[SLACK] = (finish + tail - longest) / unit
+    row[BOUND], row[EXCESS] = (bound - least) / unit, (bound - longest) / unit
 
 
 @inlined

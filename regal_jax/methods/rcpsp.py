@@ -60,13 +60,15 @@ def _samples(
     graph: ComputationGraph, seed: int, count: int
 ) -> tuple[MachineProblem, np.ndarray] | None:
     """The problem that a shipped policy draws chromosomes for, and float32[count, genes] of them:
-    of ``sequencing``, or else of ``one_shot`` if the graph isn't too large for its attention
-    between all ops. None without one."""
+    of ``sequencing``, or else of ``one_shot``. None without one, or for a graph that is too large:
+    both take time that grows with the square of its ops."""
+    if graph.num_ops > MOST_OPS:
+        return None
     task = one_shot.task_of(graph)
     if policy_file(task, "sequencing").exists():
         return sequencing.samples(graph, seed, count)
     path = policy_file(task, "one_shot")
-    if not path.exists() or graph.num_ops > MOST_OPS:
+    if not path.exists():
         return None
     params, config, _ = checkpoints.load_policy(path, OneShotConfig)
     drawn_for = MachineProblem(graph, generation=config.generation)

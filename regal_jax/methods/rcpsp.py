@@ -29,6 +29,8 @@ WORKERS = 2
 """Threads of CP-SAT."""
 SAMPLES_PART = 4
 """``auto`` spends no more than the budget over this on a policy's samples."""
+MOST_SEQUENCED = 600
+"""The largest that is sequenced: 256 schedules take a second or two, of 2,000 ops 20."""
 MOST_OPS = 3000
 """The largest graph that ``auto`` shows to a policy."""
 
@@ -60,12 +62,11 @@ def _samples(
     graph: ComputationGraph, seed: int, count: int
 ) -> tuple[MachineProblem, np.ndarray] | None:
     """The problem that a shipped policy draws chromosomes for, and float32[count, genes] of them:
-    of ``sequencing``, or else of ``one_shot``. None without one, or for a graph that is too large:
-    both take time that grows with the square of its ops."""
+    of ``sequencing``, or else of ``one_shot``. None without one, or for a graph that is too large."""
     if graph.num_ops > MOST_OPS:
         return None
     task = one_shot.task_of(graph)
-    if policy_file(task, "sequencing").exists():
+    if graph.num_ops <= MOST_SEQUENCED and policy_file(task, "sequencing").exists():
         return sequencing.samples(graph, seed, count)
     path = policy_file(task, "one_shot")
     if not path.exists():

@@ -62,7 +62,7 @@ def _samples(
     graph: ComputationGraph, seed: int, count: int
 ) -> tuple[MachineProblem, np.ndarray] | None:
     """The problem that a shipped policy draws chromosomes for, and float32[count, genes] of them:
-    of ``sequencing``, or else of ``one_shot``. None without one, or for a graph that is too large."""
+    of ``sequencing``, or else of ``one_shot``. None without one, or if the graph is too large."""
     if graph.num_ops > MOST_OPS:
         return None
     task = one_shot.task_of(graph)

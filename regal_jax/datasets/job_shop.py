@@ -76,7 +76,7 @@ def job_shop_arrays(graph: ComputationGraph) -> tuple[np.ndarray, np.ndarray]:
 
 
 def uniform_job_shops(
-    num_jobs: int, num_machines: int, count: int = 150, seed: int = 0
+    num_jobs: int, num_machines: int, count: int = 150, seed: int = 0, sets: int = 1
 ) -> list[ComputationGraph]:
     """The random job shops of one-shot priority sampling (appendix C.1).
 
@@ -90,19 +90,26 @@ def uniform_job_shops(
     durations, which is that generator's default, nor whether the seed is set anew for each size,
     which is assumed.
 
+    With more than one of ``sets`` every job visits all machines of the first before any of the
+    second, as in half of Storer et al.'s (1992) and Demirkol et al.'s (1998).
+
     Raises:
-      OptionError: for less than one job or machine, a negative count, or no seed of RandomState.
+      OptionError: for less than one job or machine, a negative count, sets without machines, or no
+        seed of RandomState.
     """
+    if not 1 <= sets <= max(num_machines, 1):
+        raise OptionError(f"{sets} sets of {num_machines} machines")
     if num_jobs < 1 or num_machines < 1 or count < 0:
         raise OptionError(f"{count} job shops of {num_jobs} jobs and {num_machines} machines")
     if not 0 <= seed < 2**32:
         raise OptionError(f"seed is {seed}, not in [0, 2**32)")
     stream = np.random.RandomState(seed)
     size = (num_jobs, num_machines)
+    set_of = np.arange(num_machines) * sets // num_machines
     graphs = []
     for index in range(count):
         durations = stream.randint(1, 99, size, dtype=np.int64)
-        machines = np.argsort(stream.random_sample(size), axis=1)
+        machines = np.argsort(stream.random_sample(size) + set_of, axis=1)
         name = f"uniform {num_jobs}x{num_machines} {seed}-{index}"
         graphs.append(job_shop_graph(durations, machines, name))
     return graphs

@@ -3,6 +3,7 @@
 | setting | graphs | module |
 |---|---|---|
 | job_shop 25x10 | uniform job shops of so many jobs and machines | ``job_shop`` |
+| two_sets 20x15 | job shops that visit one half of machines first; no published ones | same |
 | tpch 50 | TPC-H plans of so many queries, from a folder of files | ``tpch`` |
 | layered 1000, erdos_renyi 1000, ... | random graphs of so many ops | ``machine_graphs`` |
 | project 30 | random projects of so many activities; no published ones | ``project_scheduling`` |
@@ -22,7 +23,7 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 Folder = str | os.PathLike | None
 """Where the files of TPC-H are; the other settings need none."""
 
-KINDS = ("job_shop", "tpch", *machine_graphs.FAMILIES, "project")
+KINDS = ("job_shop", "two_sets", "tpch", *machine_graphs.FAMILIES, "project")
 VALIDATION, TRAINING = 3, 4
 """First numbers of seeds of fresh graphs; 0, 1 and 2 are those of ``machine_graphs``' splits."""
 
@@ -39,8 +40,8 @@ def published_graphs(
         return job_shop.uniform_split(split, *_jobs_and_machines(size))[:count]
     if kind == "tpch":
         return tpch.load_tpch(_given(folder), int(size), split)[:count]
-    if kind == "project":
-        raise OptionError(f"{setting}: the paper has no projects")
+    if kind in ("project", "two_sets"):
+        raise OptionError(f"{setting}: the paper has none of them")
     most = min(count, machine_graphs.COUNTS[split])
     return list(machine_graphs.machine_graphs(kind, split, int(size), most))
 
@@ -62,8 +63,9 @@ def fresh_graphs(
 def parse(setting: str) -> tuple[str, str]:
     """(kind, size) of a setting. OptionError if it is none."""
     kind, _, size = setting.partition(" ")
-    numbers = size.split("x") if kind == "job_shop" else [size]
-    right = len(numbers) == (2 if kind == "job_shop" else 1)
+    tables = kind in ("job_shop", "two_sets")
+    numbers = size.split("x") if tables else [size]
+    right = len(numbers) == (2 if tables else 1)
     if kind not in KINDS or not right or not all(number.isdecimal() for number in numbers):
         raise OptionError(
             f"setting {setting!r} is not KIND SIZE, such as 'job_shop 25x10' or 'layered 500';"
@@ -72,9 +74,12 @@ def parse(setting: str) -> tuple[str, str]:
     return kind, size
 
 
-def _fresh_job_shop(size: str, seed: Sequence[int]) -> ComputationGraph:
-    stream = int(np.random.default_rng(seed).integers(1, 2**32))  # 0 is the published ones'
-    return job_shop.uniform_job_shops(*_jobs_and_machines(size), count=1, seed=stream)[0]
+def _fresh_job_shop(sets: int) -> Callable[[str, Sequence[int]], ComputationGraph]:
+    def make(size: str, seed: Sequence[int]) -> ComputationGraph:
+        stream = int(np.random.default_rng(seed).integers(1, 2**32))  # 0 is the published ones'
+        return job_shop.uniform_job_shops(*_jobs_and_machines(size), 1, stream, sets)[0]
+
+    return make
 
 
 def _fresh_machine_graph(family: str) -> Callable[[str, Sequence[int]], ComputationGraph]:
@@ -82,7 +87,8 @@ def _fresh_machine_graph(family: str) -> Callable[[str, Sequence[int]], Computat
 
 
 _MAKERS: dict[str, Callable[[str, Sequence[int]], ComputationGraph]] = {
-    "job_shop": _fresh_job_shop,
+    "job_shop": _fresh_job_shop(sets=1),
+    "two_sets": _fresh_job_shop(sets=2),
     "project": lambda size, seed: random_project(seed, int(size)),
     **{family: _fresh_machine_graph(family) for family in machine_graphs.FAMILIES},
 }

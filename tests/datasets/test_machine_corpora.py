@@ -47,7 +47,9 @@ def test_epochs_seeds_validation_and_published_splits_share_no_graph():
     assert len(set.union(*groups)) == sum(map(len, groups)) == 4 * 10 + 2 * 8
 
 
-@pytest.mark.parametrize("setting", ["job_shop 3", "layered", "ring 20", "layered 2x3", "tpch x"])
+@pytest.mark.parametrize(
+    "setting", ["job_shop 3", "two_sets 3", "layered", "ring 20", "layered 2x3", "tpch x"]
+)
 def test_wrong_names_are_option_errors(setting):
     with pytest.raises(OptionError, match="is not KIND SIZE"):
         machine_corpora.parse(setting)
@@ -56,5 +58,13 @@ def test_wrong_names_are_option_errors(setting):
 def test_tpch_needs_a_folder_and_projects_have_no_splits():
     with pytest.raises(OptionError, match="--data_dir"):
         machine_corpora.fresh_graphs(["tpch 2"], 1, (VALIDATION,))
-    with pytest.raises(OptionError, match="no projects"):
-        machine_corpora.published_graphs("project 9", "test", 1)
+    for setting in ("project 9", "two_sets 4x4"):
+        with pytest.raises(OptionError, match=f"{setting}: the paper has none"):
+            machine_corpora.published_graphs(setting, "test", 1)
+
+
+def test_jobs_of_two_sets_visit_one_half_first():
+    for graph in machine_corpora.fresh_graphs(["two_sets 5x4", "two_sets 5x3"], 2, (TRAINING,)):
+        machines = job_shop.job_shop_arrays(graph)[1]
+        first = len(machines[0]) - len(machines[0]) // 2
+        assert machines[:, :first].max() < first <= machines[:, first:].min()

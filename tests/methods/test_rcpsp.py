@@ -15,6 +15,7 @@ from regal_jax.methods.one_shot import task_of
 from regal_jax.policies.one_shot import policy as one_shot
 from regal_jax.policies.one_shot.policy import OneShotConfig, one_shot_policy
 from regal_jax.policies.sequencing import SequencingConfig, sequencing_policy
+from regal_jax.search.rcpsp.rules import RULES
 from regal_jax.training.checkpoints import load_policy, save_policy
 from regal_jax.training.one_shot_inputs import one_shot_inputs
 
@@ -98,6 +99,22 @@ def test_sequencing_decodes(method, sequencer):
     assert rj.evaluate(GRAPH, other).makespan == other.makespan
     with pytest.raises(OptionError, match="sequencing is decoded by greedy, sample, not by brkga"):
         optimize(method, decoding="brkga", **options)
+
+
+def test_the_noisy_rule_begins_as_the_best_of_all_rules():
+    tried = [
+        optimize(rule, generation=generation).makespan
+        for rule in RULES
+        for generation in ("parallel", "serial")
+    ]
+    assert optimize("noisy_rule", decoding="greedy").makespan == min(tried)
+    serial = optimize("noisy_rule", decoding="greedy", generation="serial")
+    assert serial.makespan == min(tried[1::2])
+    few, again, more = (optimize("noisy_rule", evaluations=n) for n in (20, 20, 90))
+    assert few.start.tolist() == again.start.tolist()
+    assert more.makespan <= few.makespan <= max(tried)
+    with pytest.raises(OptionError, match="noisy_rule is decoded by greedy, sample, not by brkga"):
+        optimize("noisy_rule", decoding="brkga")
 
 
 def test_a_search_from_samples_is_no_worse_than_they_are(policy):

@@ -10,7 +10,7 @@ from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.one_shot.settings import LEARNED, Comparison, Genetic
 
 NONE: Mapping[str, Any] = MappingProxyType({})
-SAMPLED = (LEARNED, "sequencing", "giffler_thompson")
+SAMPLED = (LEARNED, "noisy_rule", "sequencing", "giffler_thompson")
 """Methods that are decoded greedily, and by the best of some samples."""
 WARM_UP = 100
 """Evaluations in which a search compiles all that it needs; BRKGA needs its own budget for that."""

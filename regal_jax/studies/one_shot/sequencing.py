@@ -18,7 +18,7 @@ from regal_jax.training.sequencing import SelfLabelling, train_sequencing
 
 LEARNED = "sequencing"
 METHODS = (
-    *(LEARNED, "giffler_thompson", "one_shot"),
+    *(LEARNED, "giffler_thompson", "one_shot", "noisy_rule"),
     *("critical_path", "mopnr", "justification", "auto"),
 )
 

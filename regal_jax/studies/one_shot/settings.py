@@ -11,7 +11,7 @@ from regal_jax.training.one_shot import OneShotTraining
 
 LEARNED = "one_shot"
 METHODS = (
-    *(LEARNED, "critical_path", "mopnr", "spt"),
+    *(LEARNED, "noisy_rule", "critical_path", "mopnr", "spt"),
     *("random_search", "brkga", "justification", "cp_sat", "auto"),
 )
 

@@ -169,6 +169,11 @@ class ComputationGraph:
         return np.ascontiguousarray(triples[triples[:, 0] >= 0])
 
     @functools.cached_property
+    def op_pairs(self) -> np.ndarray:
+        """int32[E'', 2]: distinct (producer op, consumer op) pairs, in lexicographic order."""
+        return np.unique(self.edges[:, [0, 2]], axis=0)
+
+    @functools.cached_property
     def topological_order(self) -> np.ndarray:
         """int32[O]: ops in an order that respects every edge, lowest index first where free."""
         if np.all(self.producer[self.consumers.row_of_value()] < self.consumers.values):

@@ -20,7 +20,7 @@ WORD_BITS = 64
 
 def op_pairs(graph: ComputationGraph) -> np.ndarray:
     """int32[E', 2]: the distinct (producer op, consumer op) pairs, in lexicographic order."""
-    return np.unique(graph.edges[:, [0, 2]], axis=0)
+    return graph.op_pairs
 
 
 def check_order(graph: ComputationGraph, order: np.ndarray, what: str) -> None:

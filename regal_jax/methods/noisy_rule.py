@@ -41,8 +41,7 @@ def run_noisy_rule(problem: MachineProblem, budget: Budget) -> Result:
     if decoding not in DECODINGS:
         raise OptionError(f"noisy_rule is decoded by {', '.join(DECODINGS)}, not by {decoding}")
     names: Sequence[Generation] = [problem.generation] if options.generation else TRIED
-    tried = [MachineProblem(problem.graph, generation=name) for name in names]
-    best, rule = _best_rule(tried)
+    best, rule = _best_rule([problem.generated(name) for name in names])
     rows = rule[None]
     if decoding == "sample":
         rng = np.random.default_rng(budget.seed)

@@ -67,7 +67,7 @@ def run_one_shot(problem: MachineProblem, budget: Budget) -> Result:
     path = budget.options.policy or shipped_policy(task_of(problem.graph), "one_shot")
     params, config, _ = checkpoints.load_policy(path, OneShotConfig)
     if budget.options.generation is None:
-        problem = MachineProblem(problem.graph, generation=config.generation)
+        problem = problem.generated(config.generation)
     scores = op_scores(params, config, problem.graph)
     decoding = budget.options.decoding or "sample"
     if decoding not in DECODINGS:

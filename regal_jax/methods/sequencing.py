@@ -89,7 +89,7 @@ def _best(problem: MachineProblem, budget: Budget, network: Network, noise: floa
     if decoding not in DECODINGS:
         raise OptionError(f"sequencing is decoded by {', '.join(DECODINGS)}, not by {decoding}")
     if budget.options.generation is None:
-        problem = MachineProblem(problem.graph, generation="serial")
+        problem = problem.generated("serial")
     count, noise = (1, 0.0) if decoding == "greedy" else (budget.evaluations, noise)
     chromosomes = _drawn(problem, network, budget.seed, count, noise)
     return best_of_chromosomes(problem, budget, chromosomes)

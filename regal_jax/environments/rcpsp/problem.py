@@ -123,6 +123,12 @@ class MachineProblem:
         if self.backend == "jax" and generation != "parallel":
             raise OptionError(f"backend 'jax' has parallel generation only, not {generation}")
 
+    def generated(self, generation: Generation) -> "MachineProblem":
+        """The same problem by a generation; the bound that is known of it goes along."""
+        other = MachineProblem(self.graph, generation=generation)
+        other.lower_bound = self.lower_bound
+        return other
+
     @property
     def num_ops(self) -> int:
         return self.graph.num_ops

@@ -47,10 +47,11 @@ def columns(graph: ComputationGraph) -> Columns:
     behind = np.full(graph.num_ops, -1, np.int32)
     by_path = pairs[np.argsort(bottom[pairs[:, 1]], kind="stable")]
     behind[by_path[:, 0]] = by_path[:, 1]
+    tail = bottom - graph.duration
     counts = np.bincount(own.machine, minlength=len(own.capacity))
     return Columns(
         duration=graph.duration.astype(float),
-        tail=bottom - graph.duration,
+        tail=tail,
         levels=precedence.levels_to_sinks(graph).astype(float),
         demand=own.demand,
         machine=own.machine,
@@ -59,7 +60,7 @@ def columns(graph: ComputationGraph) -> Columns:
         successors=own.successors,
         next=behind,
         op_offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
-        ops=np.argsort(own.machine, kind="stable").astype(np.int32),
+        ops=np.lexsort((-tail, own.machine)).astype(np.int32),
         unit_offsets=np.concatenate([[0], np.cumsum(own.capacity)]).astype(np.int64),
         heads=precedence.top_levels(graph),
         unit=10.0 * (float(graph.duration.mean()) or 1.0),

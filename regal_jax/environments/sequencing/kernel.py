@@ -83,7 +83,7 @@ class Columns(NamedTuple):
       demand: int64[O]. machine: int32[O]. missing: int32[O], ops that an op waits for.
       successor_offsets, successors: the ops that wait for an op. next: int32[O], that of them with
         the longest path, -1 for none.
-      op_offsets: int32[M + 1] into ops: int32[O], those of each type.
+      op_offsets: int32[M + 1] into ops: int32[O], those of each type, the longest tail first.
       unit_offsets: int64[M + 1]. heads: float64[O], longest paths before ops.
       unit: the time that features count in.
     """
@@ -381,14 +381,14 @@ def _bound_after(columns, state, op, start):
         return max(bound, _bound_by_work(columns, state, machine))
     remaining, time = _begin_preempting(columns, state, machine, op), finish
     while remaining > 0:
-        best, tail, coming = -1, -1.0, np.inf
+        best, coming = -1, np.inf
         for at in range(columns.op_offsets[machine], columns.op_offsets[machine + 1]):
             if state.left[at] > 0.0:
-                other = columns.ops[at]
-                if state.head[other] > time:
-                    coming = min(coming, state.head[other])
-                elif columns.tail[other] > tail:
-                    best, tail = at, columns.tail[other]
+                head = state.head[columns.ops[at]]
+                if head <= time:  # of the longest tail, until one with a longer one can start
+                    best = at
+                    break
+                coming = min(coming, head)
         if best < 0:
             time = coming
         elif state.left[best] > coming - time:
@@ -397,7 +397,7 @@ def _bound_after(columns, state, op, start):
         else:
             time += state.left[best]
             state.left[best], remaining = 0.0, remaining - 1
-            bound = max(bound, time + tail)
+            bound = max(bound, time + columns.tail[columns.ops[best]])
     return bound
 
 

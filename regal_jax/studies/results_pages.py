@@ -22,7 +22,7 @@ from regal_jax.reporting.statistics import LEAST_GRAPHS
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.paired import paired_table
 from regal_jax.studies.flags import option
-from regal_jax.studies.one_shot.tables import gaps
+from regal_jax.studies.one_shot.tables import PUBLISHED_TPCH, gaps, makespans
 from regal_jax.studies.proofs import report as proofs_report
 from regal_jax.studies.regal.tables import paper_of, reference_of, table_1
 
@@ -133,24 +133,32 @@ def _check_same_searches(rows: Sequence[Row], setting: str, reference: str) -> i
     return len({graph for graph, _ in done[reference]})
 
 
-def sequenced(rows: Sequence[Row]) -> str:
-    """Job shops, from rows of sequencing and others, in Markdown."""
+def gaps_of_machines(rows: Sequence[Row]) -> str:
+    """Machine problems' gaps from the best, in Markdown."""
     best = {name: float(known["upper_bound"]) for name, known in classic_bounds().items()}
     caption = (
-        "Percent above the best known makespans (of uniform job shops: the best in the table), mean"
+        "Percent above the best known makespans (of generated graphs: the best in the table), mean"
         " and\n95 % interval over graphs, whose number stands beside the setting."
     )
     return f"{caption}\n\n{tables.markdown_table(gaps(rows, best))}\n"
 
 
-def sequenced_paired(rows: Sequence[Row]) -> str:
-    """Sequencing against other methods with as many schedules, in Markdown; ``auto`` has more."""
+def makespans_of_tpch(rows: Sequence[Row]) -> str:
+    """Makespans of TPC-H, with published ones beside, in Markdown."""
+    caption = (
+        "Mean makespans and 95 % intervals over graphs, whose number stands beside the setting."
+    )
+    return f"{caption}\n\n{tables.markdown_table(makespans(rows, PUBLISHED_TPCH))}\n"
+
+
+def paired_of_machines(method: str, rows: Sequence[Row]) -> str:
+    """A method against others with as many schedules, in Markdown; ``auto`` has more."""
     rows = [row for row in rows if row["method"] != "auto"]
     caption = (
-        "How much shorter schedules of `sequencing` are than others' of as many: 100 times the mean"
+        f"How much shorter schedules of `{method}` are than others' of as many: 100 times the mean"
         "\nlogarithm of ratios, paired by graph, with its 95 % interval."
     )
-    return f"{caption}\n\n{tables.markdown_table(paired_table(rows, 'sequencing'))}\n"
+    return f"{caption}\n\n{tables.markdown_table(paired_table(rows, method))}\n"
 
 
 def paired(rows: Sequence[Row]) -> str:
@@ -184,8 +192,12 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "regal_large_paired": paired,
         "regal_table_1": functools.partial(published, "peak_memory"),
         "regal_workshop_table_1": functools.partial(published, "makespan"),
-        "sequencing": sequenced,
-        "sequencing_paired": sequenced_paired,
+        "sequencing": gaps_of_machines,
+        "sequencing_paired": functools.partial(paired_of_machines, "sequencing"),
+        "one_shot_graphs": gaps_of_machines,
+        "one_shot_graphs_paired": functools.partial(paired_of_machines, "one_shot"),
+        "one_shot_tpch": makespans_of_tpch,
+        "one_shot_tpch_paired": functools.partial(paired_of_machines, "one_shot"),
         "proofs": proofs_report.page,
         "proofs_compared": proofs_report.proven,
     }

@@ -13,6 +13,8 @@ from regal_jax.studies import paper_numbers
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.topoformer.tables import OrderingLine, paper_key
 
+Costs = Mapping[str, Mapping[str, Sequence[float] | np.ndarray]]
+"""By method and graph, a number a seed."""
 Published = Mapping[str, Mapping[str, float]]
 """Mean makespans by setting and method; our methods by their label without numbers."""
 
@@ -93,15 +95,39 @@ def summary(
 def gaps(rows: Sequence[dict], known: Mapping[str, float]) -> list[dict[str, str]]:
     """Percent above the best known makespans, or where none is known the best of the rows: a line a
     method, a column a setting, means and 95 % intervals over graphs."""
-    table: dict[str, dict[str, str]] = {}
-    for setting in dict.fromkeys(row["setting"] for row in rows):
-        costs = searches.costs_by_graph(rows, setting)
+
+    def values(costs: Costs) -> Costs:
         names = {name for by_graph in costs.values() for name in by_graph}
         best = {n: min(min(c[n]) for c in costs.values() if n in c) for n in names} | dict(known)
-        for method, by_graph in costs.items():
-            over = {name: statistics.gap_percent(c, best[name]) for name, c in by_graph.items()}
+        return {
+            method: {name: statistics.gap_percent(c, best[name]) for name, c in by_graph.items()}
+            for method, by_graph in costs.items()
+        }
+
+    return _by_setting(rows, values, ".1f")
+
+
+def makespans(rows: Sequence[dict], published: Published) -> list[dict[str, str]]:
+    """Means and 95 % intervals over graphs: a line a method, a column a setting; then lines of
+    published methods that we don't have."""
+    table = _by_setting(rows, lambda costs: costs, ".6g")
+    others: dict[str, dict[str, str]] = {}
+    for column in [column for column in table[0] if column != "method"]:
+        for name, value in published.get(column.partition(" (")[0], {}).items():
+            others.setdefault(name, {"method": f"{name}, published"})[column] = f"{value:g}"
+    ours = {paper_key(row["method"].strip("`")) for row in table}
+    return table + [row for name, row in others.items() if name not in ours]
+
+
+def _by_setting(
+    rows: Sequence[dict], values: Callable[[Costs], Costs], fmt: str
+) -> list[dict[str, str]]:
+    """A line a method, a column a setting with the number of its graphs."""
+    table: dict[str, dict[str, str]] = {}
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        for method, by_graph in values(searches.costs_by_graph(rows, setting)).items():
             row = table.setdefault(method, {"method": f"`{method}`"})
-            row[f"{setting} ({len(over)})"] = statistics.mean_interval(over).text(".1f")
+            row[f"{setting} ({len(by_graph)})"] = statistics.mean_interval(by_graph).text(fmt)
     return list(table.values())
 
 

@@ -70,6 +70,14 @@ def test_gaps_of_all_settings_are_from_the_best_known_or_the_best_of_the_rows():
     assert other == {"method": "`lpt`", "s (1)": "0.0 (n = 1)", "other (1)": "0.0 (n = 1)"}
 
 
+def test_published_makespans_stand_below_ours():
+    published = {"s": {"spt": 141.0, "PPO": 7.5}, "elsewhere": {"PPO": 1.0}}
+    rule, policy, _, other = tables.makespans(ROWS, published)
+    assert rule == {"method": "`spt`", "s (2)": "140 (n = 2)"}
+    assert policy["s (2)"] == "109.5 (n = 2)"
+    assert other == {"method": "PPO, published", "s (2)": "7.5"}
+
+
 def test_graphs_that_are_not_asked_for_do_not_count():
     line = tables.summary(ROWS, "s", GRAPHS[:1], ["spt"])[0]
     assert (line.makespan.mean, line.graphs) == (180, 1)

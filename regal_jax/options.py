@@ -4,7 +4,7 @@ import dataclasses
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -81,7 +81,8 @@ class Options:
     time_limit: Annotated[float | None, "seconds, then the best so far"] = None
     decoding: Annotated[
         Decoding | None,
-        "of topoformer: greedy, sample, beam, guided; of one_shot: greedy, sample, brkga",
+        "of topoformer: greedy, sample, beam, guided; of one_shot: greedy, sample, brkga;"
+        " of sequencing, giffler_thompson, noisy_rule: greedy, sample",
     ] = None
     generation: Annotated[Generation | None, "of schedules from priorities, on machine types"] = (
         None
@@ -105,6 +106,14 @@ class Options:
         if self.decoding is not None and self.decoding not in get_args(Decoding):
             names = ", ".join(get_args(Decoding))
             raise OptionError(f"decoding must be one of {names}: {self.decoding!r}")
+
+    def decoded_by(self, known: Collection[str], default: str, *, name: str) -> str:
+        """The decoding of a method that knows some: the one asked for, or its default. Raises
+        OptionError, of ``name``, for one that it doesn't know."""
+        decoding = self.decoding or default
+        if decoding not in known:
+            raise OptionError(f"{name} is decoded by {', '.join(known)}, not by {decoding}")
+        return decoding
 
 
 class Budget(NamedTuple):
@@ -153,6 +162,11 @@ def some_seconds(num_ops: int, options: Options, *, evaluations: int) -> int:
     many as fit in."""
     most = 10**9 if options.time_limit is not None else evaluations
     return max(5000, min(most, most * 1000 // max(num_ops, 1)))
+
+
+def one_or_samples(num_ops: int, options: Options, *, samples: int) -> int:
+    """The budget of a sampler: one greedy schedule, or so many samples."""
+    return 1 if options.decoding == "greedy" else samples
 
 
 class Result(NamedTuple):

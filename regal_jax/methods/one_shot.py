@@ -8,7 +8,6 @@ import numpy as np
 
 from regal_jax import registry
 from regal_jax.environments.rcpsp.problem import MachineProblem
-from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import evolution
@@ -69,9 +68,7 @@ def run_one_shot(problem: MachineProblem, budget: Budget) -> Result:
     if budget.options.generation is None:
         problem = problem.generated(config.generation)
     scores = op_scores(params, config, problem.graph)
-    decoding = budget.options.decoding or "sample"
-    if decoding not in DECODINGS:
-        raise OptionError(f"one_shot is decoded by {', '.join(DECODINGS)}, not by {decoding}")
+    decoding = budget.options.decoded_by(DECODINGS, "sample", name="one_shot")
     return DECODINGS[decoding](problem, scores, budget)
 
 

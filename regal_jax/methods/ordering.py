@@ -68,9 +68,7 @@ def run_topoformer(problem: PlacementProblem, budget: Budget) -> Result:
     """
     _check(problem, "topoformer")
     budget.check()
-    if budget.options.decoding is not None and budget.options.decoding not in DECODINGS:
-        names = ", ".join(DECODINGS)
-        raise OptionError(f"topoformer is decoded by {names}, not by {budget.options.decoding}")
+    decoding = budget.options.decoded_by(DECODINGS, "guided", name="topoformer")
     path = budget.options.policy or shipped_policy(problem.objective, "topoformer")
     params, config, _ = checkpoints.load_policy(path, OrderingConfig)
     if config.decoder != "nar":
@@ -78,7 +76,7 @@ def run_topoformer(problem: PlacementProblem, budget: Budget) -> Result:
         budget = budget._replace(options=dataclasses.replace(budget.options, decoding=decoding))
         return _of_orders(problem, budget, _drawn(params, config, problem.graph, budget))
     priorities = op_priorities(params, config, problem.graph)
-    orders = DECODINGS[budget.options.decoding or "guided"](problem.graph, priorities, budget)
+    orders = DECODINGS[decoding](problem.graph, priorities, budget)
     return _of_orders(problem, budget, orders)
 
 

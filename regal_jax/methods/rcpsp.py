@@ -8,7 +8,6 @@ import numpy as np
 from regal_jax import registry
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.environments.schedule import Schedule
-from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import one_shot, sequencing
 from regal_jax.methods.pretrained import policy_file
 from regal_jax.options import Budget, Options, Result, best_of
@@ -49,7 +48,7 @@ def run_auto(problem: MachineProblem, budget: Budget) -> Result:
     for such graphs."""
     budget.check()
     count = min(one_shot.SAMPLES, budget.evaluations // SAMPLES_PART)
-    drawn = _samples(problem.graph, budget.seed, count) if count else None
+    drawn = _samples(problem, budget.seed, count) if count else None
     if drawn is None:
         return run_justification(problem, budget)
     drawn_for, chromosomes = drawn
@@ -59,21 +58,21 @@ def run_auto(problem: MachineProblem, budget: Budget) -> Result:
 
 
 def _samples(
-    graph: ComputationGraph, seed: int, count: int
+    problem: MachineProblem, seed: int, count: int
 ) -> tuple[MachineProblem, np.ndarray] | None:
     """The problem that a shipped policy draws chromosomes for, and float32[count, genes] of them:
     of ``sequencing``, or else of ``one_shot``. None without one, or if the graph is too large."""
-    if graph.num_ops > MOST_OPS:
+    if problem.num_ops > MOST_OPS:
         return None
-    task = one_shot.task_of(graph)
-    if graph.num_ops <= MOST_SEQUENCED and policy_file(task, "sequencing").exists():
-        return sequencing.samples(graph, seed, count)
+    task = one_shot.task_of(problem.graph)
+    if problem.num_ops <= MOST_SEQUENCED and policy_file(task, "sequencing").exists():
+        return sequencing.samples(problem, seed, count)
     path = policy_file(task, "one_shot")
     if not path.exists():
         return None
     params, config, _ = checkpoints.load_policy(path, OneShotConfig)
-    drawn_for = MachineProblem(graph, generation=config.generation)
-    scores = one_shot.op_scores(params, config, graph)
+    drawn_for = problem.generated(config.generation)
+    scores = one_shot.op_scores(params, config, problem.graph)
     return drawn_for, one_shot.samples(drawn_for, scores, seed, count)
 
 
@@ -116,6 +115,6 @@ for _name in rules.RULES:
 
 def best_rule_schedule(problem: MachineProblem) -> Schedule:
     """What to hold a search against: the shortest schedule of the priority rules."""
-    name = rules.shortest(problem)[0]
+    name = rules.shortest(problem).name
     best = run_rule(problem, Budget(evaluations=1), name=name)
     return best.schedule.replace(method=name, evaluations=1)

@@ -1,5 +1,6 @@
 """Schedules of machine problems that are made choice by choice: by a network, or by a rule."""
 
+import functools
 import os
 from types import MappingProxyType
 
@@ -9,17 +10,14 @@ from regal_jax import registry
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.environments.sequencing import choices
 from regal_jax.environments.sequencing.kernel import Network
-from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import one_shot
 from regal_jax.methods.pretrained import shipped_policy
-from regal_jax.options import Budget, Options, Result
+from regal_jax.options import Budget, Result, one_or_samples
 from regal_jax.policies.sequencing import SequencingConfig, sequencing_policy
 from regal_jax.search.base import best_of_chromosomes
 from regal_jax.training import checkpoints
 
-SAMPLES = 256
-"""Schedules drawn, as one-shot sampling has them."""
 RULE = MappingProxyType({"excess": -1.0, "tail": 0.05, "later": -0.3})
 """Of ops in conflict the one after which the machine's bound is least, if that binds; long tails
 and early starts first."""
@@ -28,17 +26,13 @@ NOISE = 0.02
 fresh job shops of 15 to 30 jobs and 15 or 20 machines."""
 
 DECODINGS = ("greedy", "sample")
-
-
-def default_evaluations(num_ops: int, options: Options) -> int:
-    """One greedy schedule, or SAMPLES."""
-    return 1 if options.decoding == "greedy" else SAMPLES
+EVALUATIONS = functools.partial(one_or_samples, samples=one_shot.SAMPLES)
 
 
 @registry.method(
     "sequencing",
     problems=("rcpsp",),
-    evaluations=default_evaluations,
+    evaluations=EVALUATIONS,
     reads_policy=True,
     decodings=DECODINGS,
     learned=True,
@@ -52,7 +46,7 @@ def run_sequencing(problem: MachineProblem, budget: Budget) -> Result:
 @registry.method(
     "giffler_thompson",
     problems=("rcpsp",),
-    evaluations=default_evaluations,
+    evaluations=EVALUATIONS,
     decodings=DECODINGS,
 )
 def run_giffler_thompson(problem: MachineProblem, budget: Budget) -> Result:
@@ -60,11 +54,11 @@ def run_giffler_thompson(problem: MachineProblem, budget: Budget) -> Result:
     return _best(problem, budget, choices.linear(dict(RULE)), NOISE)
 
 
-def samples(graph: ComputationGraph, seed: int, count: int) -> tuple[MachineProblem, np.ndarray]:
+def samples(problem: MachineProblem, seed: int, count: int) -> tuple[MachineProblem, np.ndarray]:
     """Chromosomes float32[count, genes] that the shipped policy draws, and the problem they are
     for. OptionError if none is shipped for such graphs."""
-    problem = MachineProblem(graph, generation="serial")
-    return problem, _drawn(problem, _network(graph), seed, count, 1.0)
+    serial = problem.generated("serial")
+    return serial, _drawn(serial, _network(problem.graph), seed, count, 1.0)
 
 
 def _network(graph: ComputationGraph, path: str | os.PathLike | None = None) -> Network:
@@ -85,9 +79,7 @@ def _drawn(
 def _best(problem: MachineProblem, budget: Budget, network: Network, noise: float) -> Result:
     """The best schedule drawn, decoded by serial generation unless another one is asked for."""
     budget.check()
-    decoding = budget.options.decoding or "sample"
-    if decoding not in DECODINGS:
-        raise OptionError(f"sequencing is decoded by {', '.join(DECODINGS)}, not by {decoding}")
+    decoding = budget.options.decoded_by(DECODINGS, "sample", name="sequencing")
     if budget.options.generation is None:
         problem = problem.generated("serial")
     count, noise = (1, 0.0) if decoding == "greedy" else (budget.evaluations, noise)

@@ -45,4 +45,4 @@ def best_rule(graph: ComputationGraph, generation: Generation = "parallel") -> n
 
     Without windows, if generation is "lookahead".
     """
-    return rules.shortest(MachineProblem(graph, generation=generation))[1]
+    return rules.shortest(MachineProblem(graph, generation=generation)).genes

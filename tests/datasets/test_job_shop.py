@@ -219,7 +219,10 @@ def test_classic_families():
         classic_job_shops("tai")
 
 
-@pytest.mark.parametrize("arguments", [(0, 3), (3, 0), (3, 3, -1), (3, 3, 1, -1), (3, 3, 1, 2**32)])
+@pytest.mark.parametrize(
+    "arguments",
+    [(0, 3), (3, 0), (3, 3, -1), (3, 3, 1, -1), (3, 3, 1, 2**32), (3, 3, 1, 0, 0), (3, 3, 1, 0, 4)],
+)
 def test_option_errors(arguments):
     with pytest.raises(OptionError):
         uniform_job_shops(*arguments)

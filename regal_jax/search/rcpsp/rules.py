@@ -12,6 +12,7 @@ SIGCOMM 2014 (Tetris).
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -120,15 +121,24 @@ RULES: dict[str, Rule] = {
 }
 
 
-def shortest(problem: MachineProblem) -> tuple[str, np.ndarray]:
-    """(name, genes float32[O]) of the rule whose schedule is shortest, the first of equals.
+class Shortest(NamedTuple):
+    """The rule whose schedule is shortest: its name, its genes float32[O], and that makespan."""
+
+    name: str
+    genes: np.ndarray
+    makespan: float
+
+
+def shortest(problem: MachineProblem) -> Shortest:
+    """The rule whose schedule is shortest, the first of equals.
 
     In the problem's generation; without windows, if that is "lookahead".
     """
     priorities = np.stack([genes(rule(problem.graph)) for rule in RULES.values()])
     windows = ((0, 0), (0, problem.num_genes - problem.num_ops))
-    best = int(np.argmin(problem.makespans(np.pad(priorities, windows))))
-    return list(RULES)[best], priorities[best]
+    makespans = problem.makespans(np.pad(priorities, windows))
+    best = int(np.argmin(makespans))
+    return Shortest(list(RULES)[best], priorities[best], float(makespans[best]))
 
 
 def genes(priority: np.ndarray) -> np.ndarray:

@@ -112,7 +112,7 @@ def makespans(rows: Sequence[dict], published: Published) -> list[dict[str, str]
     published methods that we don't have."""
     table = _by_setting(rows, lambda costs: costs, ".6g")
     others: dict[str, dict[str, str]] = {}
-    for column in [column for column in table[0] if column != "method"]:
+    for column in list(table[0])[1:]:
         for name, value in published.get(column.partition(" (")[0], {}).items():
             others.setdefault(name, {"method": f"{name}, published"})[column] = f"{value:g}"
     ours = {paper_key(row["method"].strip("`")) for row in table}

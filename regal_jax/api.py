@@ -67,6 +67,8 @@ def plan(graph: ComputationGraph, options: Options | None = None, **changes: Any
     """Resolves options: the problem, the method and its budget. Raises OptionError."""
     begin = time.perf_counter()
     options = _options(options, changes)
+    if _auto_on_target(options) and options.candidates is None and options.trials is None:
+        options = dataclasses.replace(options, trials=robust.TRIALS)
     environment = registry.environment_for(graph, options)
     method = _method(options, environment.name)
     _check_reads(method, options)
@@ -113,8 +115,12 @@ def _options(options: Options | None, changes: dict[str, Any]) -> Options:
 def _method(options: Options, problem: str) -> Method:
     if callable(options.method):
         return _given(options.method, problem)
-    on_target = options.target is not None and options.method in ("auto", "portfolio")
-    return registry.find_method(robust.ON_TARGETS if on_target else options.method, problem)
+    name = robust.ON_TARGETS if _auto_on_target(options) else options.method
+    return registry.find_method(name, problem)
+
+
+def _auto_on_target(options: Options) -> bool:
+    return options.target is not None and options.method in ("auto", "portfolio")
 
 
 def _given(run: Callable[..., Any], problem: str) -> Method:
@@ -138,16 +144,20 @@ def _check_reads(method: Method, options: Options) -> None:
 
 
 def _check_target(method: Method, options: Options) -> None:
-    samplers, candidates = registry.names("sampler"), options.candidates
+    samplers = registry.names("sampler")
     if options.target is not None and method.name not in samplers:
         raise OptionError(
             f"{method.name} makes no candidates to try on a target; {', '.join(samplers)} do"
         )
-    if candidates is not None:
+    if options.candidates is not None and options.trials is not None:
+        raise OptionError("candidates are tried all at once, trials one by one: give one of them")
+    for name in ("candidates", "trials"):
+        if (number := getattr(options, name)) is None:
+            continue
         if options.target is None:
-            raise OptionError("candidates are what is tried on a target, but none is given")
-        if not isinstance(candidates, int) or candidates < 1:
-            raise OptionError(f"candidates must be an integer >= 1, got {candidates!r}")
+            raise OptionError(f"{name} are what is tried on a target, but none is given")
+        if not isinstance(number, int) or number < 1:
+            raise OptionError(f"{name} must be an integer >= 1, got {number!r}")
 
 
 def _check_result(result: Any, name: str) -> None:

@@ -38,7 +38,7 @@ class Options:
         function (problem, Budget) -> Result. "auto" (the same as "portfolio") improves on the best
         of the cheap orders and placements, or rules, so it is never worse than these;
         "regal_paper", "brkga" and the other published ones begin from nothing. With a target,
-        "auto" is "price_sweep".
+        "auto" is "price_sweep" with 100 trials.
       evaluations: budget, in calls of the cost on one chromosome, or on one move from a schedule;
         None is the method's own: 5000 but for "auto", "portfolio" and samplers (1000 samples).
       seed: same seed, same schedule (on the same platform).
@@ -64,6 +64,8 @@ class Options:
         ``target_time``; its other costs and its bound are those of this problem.
       candidates: how many are tried on the target, 100 unless given. Those beyond the memory
         capacity are left out, unless all are.
+      trials: so many are tried instead, one after another: some of the sampler's, then what a model
+        of the machine, fitted to what those before took, says is better (``methods.trials``).
 
     Raises:
       OptionError: for a value out of range.
@@ -92,6 +94,7 @@ class Options:
         Any, "target model (.toml), on which a sampler's best schedules are tried"
     ] = None
     candidates: Annotated[int | None, "schedules tried on the target (100)"] = None
+    trials: Annotated[int | None, "trials on the target, each learning from those before"] = None
 
     def __post_init__(self):
         check_objective(self.objective)

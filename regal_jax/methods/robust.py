@@ -18,7 +18,7 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods import samplers
+from regal_jax.methods import samplers, trials
 from regal_jax.options import Budget, Result
 from regal_jax.search.list_scheduling import heuristics
 from regal_jax.search.placements import candidates
@@ -27,8 +27,12 @@ from regal_jax.search.placements.candidates import Candidates
 PAPER = "gflownet_robust_scheduling"
 SAMPLES = 1000
 """Schedules drawn by one of these (section 5)."""
+WALK = 1_000_000
+"""Moves of Metropolis's walk."""
 ON_TARGETS = "price_sweep"
 """What "auto" is where schedules are tried on a target."""
+TRIALS = 100
+"""Of "auto", unless candidates or trials are given."""
 
 AnyTarget = Target | TargetModel | str | os.PathLike
 """A target, a model of one, or the file of a model."""
@@ -47,10 +51,15 @@ def run_sampler(problem: PlacementProblem, budget: Budget, *, name: str) -> Resu
     return Result(best, evaluations, (point,))
 
 
-for _name in ("list_sampling", "price_sweep", "one_shot", "gflownet", "ppo"):
+_EVALUATIONS = {"price_sweep": samplers.SWEPT, "metropolis": WALK}
+
+for _name in (
+    *("list_sampling", "random_ties", "price_sweep", "one_shot"),
+    *("gflownet", "ppo", "metropolis"),
+):
     registry.method(
         _name,
-        evaluations=SAMPLES,
+        evaluations=_EVALUATIONS.get(_name, SAMPLES),
         reads_policy=_name in ("one_shot", "gflownet", "ppo"),
         has_temperature=_name in samplers.TEMPERED,
         decodings=("sample",) if _name == "one_shot" else (),
@@ -60,10 +69,11 @@ for _name in ("list_sampling", "price_sweep", "one_shot", "gflownet", "ppo"):
 
 
 def best_on_target(problem: PlacementProblem, name: str, budget: Budget, target: Target) -> Result:
-    """Of a sampler's best schedules by makespan the one that takes least on the target.
+    """Of a sampler's schedules the one that takes least on the target.
 
-    As many as the option candidates are tried in that order; of equal ones on the target the first
-    is taken.
+    With the option candidates so many are tried, the best by makespan; else, with trials, some of
+    them, and then what these tell to be better (``trials``). Of equal ones on the target the first
+    is taken. Progress is told in trials and us on the target.
     The schedule's costs, its bound and its history (one point) are those of the problem, the proxy.
     Evaluations don't count trials on the target. See ``within_capacity`` on memory.
 
@@ -71,13 +81,19 @@ def best_on_target(problem: PlacementProblem, name: str, budget: Budget, target:
       OptionError: for another objective, an unsuitable budget, or a target's time that isn't a
         finite number >= 0.
     """
-    count = budget.options.candidates or samplers.CANDIDATES
-    found, evaluations = draw(problem, name, budget)
-    tried = within_capacity(problem, found, count)
-    times = [_time(target, schedule) for schedule in tried]
-    best = int(np.argmin(times))
-    schedule = tried[best].replace(target_time=times[best])
-    return Result(schedule, evaluations, ((evaluations, schedule.makespan),))
+    options = budget.options
+    count = options.candidates or options.trials or samplers.CANDIDATES
+    silent = budget if options.trials is None else budget._replace(on_progress=_silent)
+    found, evaluations = draw(problem, name, silent)
+    ranked = within_capacity(problem, found, count)
+    time_of = functools.partial(_time, target)
+    if options.trials is None:
+        tried = [one.replace(target_time=time_of(one)) for one in ranked]
+    else:
+        on_trial = budget.on_progress
+        tried = trials.run(problem, ranked, time_of, count, budget.seed, on_trial)
+    best = min(tried, key=lambda schedule: schedule.target_time)
+    return Result(best, evaluations, ((evaluations, best.makespan),))
 
 
 def draw(problem: PlacementProblem, name: str, budget: Budget) -> tuple[Candidates, int]:
@@ -143,6 +159,10 @@ def _time(target: Target, schedule: Schedule) -> float:
     if not 0 <= time < math.inf:
         raise OptionError(f"the target says that a schedule takes {time} us")
     return time
+
+
+def _silent(evaluations: int, cost: float) -> None:
+    """Tells nobody."""
 
 
 def _excess(problem: PlacementProblem, schedule: Schedule) -> float:

@@ -30,6 +30,9 @@ class Flows(NamedTuple):
     real: jax.Array
 
 
+DECAY = 0.9
+"""Of ``sub_trajectory_balance``."""
+
 Objective = Callable[[Flows], jax.Array]
 """(flows) -> float[], to be minimised."""
 
@@ -43,6 +46,28 @@ def implied_log_partition(flows: Flows) -> jax.Array:
     """float[N]: zeta of eq. 7, which for exact flows is log Z, the same for all trajectories."""
     backward, forward = jnp.sum(flows.log_backward, axis=1), jnp.sum(flows.log_forward, axis=1)
     return flows.log_reward + backward - forward
+
+
+class Convergence(NamedTuple):
+    """How far flows are from exact ones, by trajectories that their policy has drawn.
+
+    Attributes:
+      spread_ratio: standard deviation of zeta over that of log R; 0 if exact, about 1 or more where
+        the policy doesn't know the reward.
+      effective_samples: how many of N independent samples of the reward's distribution the
+        trajectories, weighted by exp(zeta), are worth: 1 to N, N if exact.
+    """
+
+    spread_ratio: jax.Array
+    effective_samples: jax.Array
+
+
+def convergence(flows: Flows) -> Convergence:
+    """See ``Convergence``."""
+    zeta = implied_log_partition(flows)
+    weight = jax.nn.softmax(zeta)
+    spread = jnp.std(zeta) / jnp.maximum(jnp.std(flows.log_reward), 1e-6)
+    return Convergence(spread, 1.0 / jnp.sum(weight**2))
 
 
 def log_partition_variance(flows: Flows) -> jax.Array:
@@ -66,8 +91,24 @@ def detailed_balance(flows: Flows) -> jax.Array:
     return jnp.sum(jnp.where(flows.real, gap, 0.0) ** 2) / jnp.maximum(jnp.sum(flows.real), 1)
 
 
+def sub_trajectory_balance(flows: Flows, decay: float = DECAY) -> jax.Array:
+    """float[]: mean square of what detailed balance is off by over every part of a trajectory, a
+    part of n steps weighted by decay^n (Madan et al. 2023, SubTB)."""
+    whole = jnp.concatenate([flows.log_flow, flows.log_reward[:, None]], axis=1)
+    steps = jnp.cumsum(flows.log_forward - flows.log_backward, axis=1)
+    height = whole - jnp.pad(steps, ((0, 0), (1, 0)))
+    place = jnp.arange(whole.shape[1])
+    length = place - place[:, None]
+    counts = jnp.pad(flows.real, ((0, 0), (0, 1)), constant_values=True)
+    both = counts[:, None, :] & counts[:, :, None] & (length > 0)
+    weight = jnp.where(both, decay ** jnp.maximum(length, 0), 0.0)
+    gap = height[:, None, :] - height[:, :, None]
+    return jnp.sum(weight * jnp.where(both, gap, 0.0) ** 2) / jnp.maximum(jnp.sum(weight), 1e-9)
+
+
 OBJECTIVES: dict[str, Objective] = {
     "log_partition_variance": log_partition_variance,
     "trajectory_balance": trajectory_balance,
     "detailed_balance": detailed_balance,
+    "sub_trajectory_balance": sub_trajectory_balance,
 }

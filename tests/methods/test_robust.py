@@ -16,7 +16,7 @@ from regal_jax.environments.placement import checker
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError, RegalError, ScheduleError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods import robust
+from regal_jax.methods import robust, samplers
 from regal_jax.options import Budget, Options
 from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs, flow_policy
 from regal_jax.search.placements import candidates as candidates_of
@@ -97,7 +97,8 @@ def test_the_best_candidate_on_the_target_is_returned(method, options_of):
     schedule = optimize(target=target, candidates=9, **options)
     problem, found = drawn(options, candidates=9)
     assert tried == candidates_of.best_schedules(problem, found, 9)
-    assert len(tried) == (1 if method == "critical_path" else 9)
+    alone = method in ("critical_path", "random_ties")  # here no two devices are free at once
+    assert len(tried) == (1 if alone else 9)
     times = [on_target(candidate) for candidate in tried]
     chosen = tried[int(np.argmin(times))]
     assert schedule.target_time == min(times)
@@ -115,8 +116,9 @@ def test_the_best_candidate_on_the_target_is_returned(method, options_of):
 def test_auto_sweeps_prices_on_a_target(method):
     graph = makespan_graph("layered", 0, 30)
     schedule = optimize(graph, target=MODEL, method=method).replace(seconds=0.0)
-    assert schedule == optimize(graph, target=MODEL, method="price_sweep").replace(seconds=0.0)
-    assert (schedule.method, schedule.evaluations) == ("price_sweep", 1000)
+    same = optimize(graph, target=MODEL, method="price_sweep", trials=100)
+    assert schedule == same.replace(seconds=0.0)
+    assert (schedule.method, schedule.evaluations) == ("price_sweep", samplers.SWEPT)
     assert schedule.target_time < optimize(graph, target=MODEL).target_time
 
 

@@ -13,16 +13,19 @@ import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
+from regal_jax.environments.execution import links
 from regal_jax.environments.placement import checker
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.graphs import files
 from regal_jax.graphs.computation_graph import ComputationGraph
+
+Links = Literal["many", "shared", "blocking"]
 
 Target = Callable[[Schedule], float]
 """schedule -> us that it takes on the target."""
@@ -41,8 +44,11 @@ class TargetModel:
       latency_share: more latency, in units of the graph's mean duration.
       per_byte_share: more time per byte, so that a tensor of the mean size of those that ops
         exchange (control tensors, of size 0, left out) takes so many mean durations.
+      links: "many" (transfers don't wait for each other), "shared" (a device sends one tensor after
+        another) or "blocking" (and begins its next op when it has), see ``links``.
       noise: relative standard deviation of an op's real duration around the profiled one.
       seed: of the noise.
+      straggler: so much longer, relatively, ops take on device 0.
 
     Raises:
       OptionError: naming the attribute, for one of a wrong type, negative or not finite.
@@ -53,8 +59,10 @@ class TargetModel:
     per_byte: float = 0.0
     latency_share: float = 0.0
     per_byte_share: float = 0.0
+    links: Links = "many"
     noise: float = 0.0
     seed: int = 0
+    straggler: float = 0.0
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -68,14 +76,25 @@ def simulated(graph: ComputationGraph, model: TargetModel) -> Target:
     device is free and its inputs are there (eq. 2), with the target's durations and transfers. It
     raises ScheduleError for a schedule that is not a valid one of the graph.
     """
-    real = graph.replace(duration=graph.duration * noise_factors(model, graph.num_ops))
+    duration = graph.duration * noise_factors(model, graph.num_ops)
     latency, per_byte = transfer_times(graph, model)
 
     def target(schedule: Schedule) -> float:
         platform = Platform(schedule.num_devices, latency=latency, per_byte=per_byte)
-        return checker.evaluate(real, schedule, platform).makespan
+        real = graph.replace(duration=_on_devices(duration, schedule, model))
+        cost = checker.evaluate(real, schedule, platform)
+        if model.links == "many":
+            return cost.makespan
+        return links.makespan(real, schedule, platform, blocking=model.links == "blocking")
 
     return target
+
+
+def _on_devices(duration: np.ndarray, schedule: Schedule, model: TargetModel) -> np.ndarray:
+    """float64[O], us: what ops take where they are placed."""
+    if not model.straggler or len(schedule.placement) != len(duration):
+        return duration  # of the latter the checker says what is wrong
+    return duration * np.where(schedule.placement == 0, 1.0 + model.straggler, 1.0)
 
 
 def noise_factors(model: TargetModel, num_ops: int) -> np.ndarray:
@@ -91,11 +110,25 @@ def noise_factors(model: TargetModel, num_ops: int) -> np.ndarray:
 
 def transfer_times(graph: ComputationGraph, model: TargetModel) -> tuple[float, float]:
     """(us, us per byte) of each tensor of the graph that crosses devices on the target."""
-    mean_duration = float(graph.duration.mean()) if graph.num_ops else 0.0
+    duration, size = _means(graph)
+    latency = model.latency + model.latency_share * duration
+    return latency, model.per_byte + model.per_byte_share * duration / size
+
+
+def price_shares(graph: ComputationGraph, latency: float, per_byte: float) -> np.ndarray:
+    """float64[2]: us, and us per byte, of a tensor that crosses devices as shares of the graph, see
+    ``TargetModel``; 0 for a graph that takes no time or exchanges no bytes."""
+    duration, size = _means(graph)
+    if not duration > 0:
+        return np.zeros(2)
+    return np.array([latency, per_byte * size if math.isfinite(size) else 0.0]) / duration
+
+
+def _means(graph: ComputationGraph) -> tuple[float, float]:
+    """us an op, 0 without any; bytes of the tensors that ops exchange, infinite without any."""
+    duration = float(graph.duration.mean()) if graph.num_ops else 0.0
     exchanged = graph.size[np.unique(graph.edges[:, 1])]
-    mean_size = float(exchanged[exchanged > 0].mean()) if exchanged.any() else math.inf
-    latency = model.latency + model.latency_share * mean_duration
-    return latency, model.per_byte + model.per_byte_share * mean_duration / mean_size
+    return duration, float(exchanged[exchanged > 0].mean()) if exchanged.any() else math.inf
 
 
 def read_target(path: str | os.PathLike) -> TargetModel:
@@ -104,9 +137,12 @@ def read_target(path: str | os.PathLike) -> TargetModel:
         name = "latency limited"  # the file's name by default
         [transfers]
         latency_share = 2.0       # or latency, per_byte, per_byte_share
+        links = "shared"          # or many, blocking
         [noise]
         deviation = 0.3
         seed = 0
+        [devices]
+        straggler = 0.5
 
     Raises:
       OptionError: naming file and field, for a missing or malformed file, a key that is not known,
@@ -126,8 +162,9 @@ def read_target(path: str | os.PathLike) -> TargetModel:
 _TABLES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "transfers": {
-            key: key for key in ("latency", "per_byte", "latency_share", "per_byte_share")
+            key: key for key in ("latency", "per_byte", "latency_share", "per_byte_share", "links")
         },
+        "devices": {"straggler": "straggler"},
         "noise": {"deviation": "noise", "seed": "seed"},
     }
 )
@@ -173,6 +210,9 @@ def _check(attribute: str, label: str, value: Any) -> None:
     if attribute == "name":
         if not isinstance(value, str):
             raise OptionError(f"{label}: must be a string, got {value!r}")
+    elif attribute == "links":
+        if value not in get_args(Links):
+            raise OptionError(f"{label}: must be one of {', '.join(get_args(Links))}: {value!r}")
     elif attribute == "seed":
         if type(value) is not int or value < 0:
             raise OptionError(f"{label}: must be an integer >= 0, got {value!r}")

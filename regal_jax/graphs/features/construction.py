@@ -18,16 +18,10 @@ from regal_jax.graphs.precedence import (
 )
 
 MakespanFeatureSet = Literal["paper", "extended"]
-_COUNTS: dict[MakespanFeatureSet, int] = {"paper": 1, "extended": 14}
-
-
-def num_features(feature_set: MakespanFeatureSet) -> int:
-    """F: features of an op."""
-    return _COUNTS[feature_set]
 
 
 def makespan_features(graph: ComputationGraph, feature_set: MakespanFeatureSet) -> np.ndarray:
-    """float32[O, F], F = ``num_features(feature_set)``.
+    """float32[O, F]: 1 feature in the "paper" set, 14 in the "extended" one.
 
     The "paper" set (gflownet_robust_scheduling, E.1) is the op's duration, here over the mean of
     all (the paper's are U(0, 1), so about 1 as well). The "extended" set, ours:

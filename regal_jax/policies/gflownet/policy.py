@@ -12,7 +12,8 @@ what can be taken away (backward), given a graph and a reward temperature. Two n
 import numpy as np
 
 from regal_jax import registry
-from regal_jax.environments.construction.env import construction_problem
+from regal_jax.environments.construction.env import ConstructionProblem, construction_problem
+from regal_jax.environments.execution import targets
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.graphs import batching, precedence
@@ -51,7 +52,8 @@ def flow_inputs(
     if window is not None and window < width:
         raise OptionError(f"{graph} has up to {width} ready ops, which do not fit {window}")
     problem = construction_problem(graph, platform, size)
-    found = makespan_features(graph, config.feature_set)
+    prices = np.log1p(targets.price_shares(graph, platform.latency, platform.per_byte))
+    found = _features(graph, problem, config)
     features = np.zeros((size, found.shape[1]), np.float32)
     features[: graph.num_ops] = found
     tail = np.zeros(size, np.float32)
@@ -63,6 +65,8 @@ def flow_inputs(
         features=features,
         relations=relations(graph, size, num_edges),
         tail=tail,
+        rank=_ranks(graph, problem) if problem.delay.any() else tail,
+        prices=prices.astype(np.float32),
         bound=bound if bound > 0 else np.float32(1.0),
         window=np.ones(width if window is None else window, bool),
     )
@@ -78,6 +82,28 @@ def padded_inputs(graph: ComputationGraph, platform: Platform, config: FlowConfi
     pairs = batching.padded_pairs(max(len(precedence.op_pairs(graph)), 2 * ops))
     window = min(batching.padded_pairs(max(precedence.width(graph), LEAST_WINDOW)), ops)
     return flow_inputs(graph, platform, config, ops, pairs, window)
+
+
+def _features(
+    graph: ComputationGraph, problem: ConstructionProblem, config: FlowConfig
+) -> np.ndarray:
+    """float32[O, F]; of a priced policy the last two are what it takes to move an op's outputs and
+    inputs, log(1 + x) of mean durations."""
+    found = makespan_features(graph, config.feature_set)
+    if not config.priced:
+        return found
+    delay = problem.delay[: graph.num_ops, : graph.num_ops] / (graph.duration.mean() or 1.0)
+    moved = np.column_stack([delay.max(axis=1, initial=0.0), delay.sum(axis=0)])
+    return np.column_stack([found, np.log1p(moved)])
+
+
+def _ranks(graph: ComputationGraph, problem: ConstructionProblem) -> np.ndarray:
+    """float32[O], see ``FlowInputs``."""
+    rank = np.zeros_like(problem.duration)
+    for op in graph.topological_order[::-1]:
+        after = np.where(problem.before[op], problem.delay[op] + rank, 0.0)
+        rank[op] = problem.duration[op] + after.max(initial=0.0)
+    return rank
 
 
 def check_fits(graph: ComputationGraph, platform: Platform, config: FlowConfig) -> None:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from regal_jax.environments.construction.env import ConstructionProblem, PartialSchedule
-from regal_jax.graphs.features.construction import MakespanFeatureSet, num_features
+from regal_jax.graphs.features.construction import MakespanFeatureSet
 from regal_jax.graphs.features.relations import Relations
 from regal_jax.policies.networks.topoformer import EncoderConfig
 
@@ -28,6 +28,8 @@ class FlowConfig(EncoderConfig):
       guided: a new "encode_once" policy is list scheduling by critical path, softened by the
         temperature (``encode_once.FIRST_GUIDES``); else it is uniform over the actions. (Not in the
         paper.)
+      priced: an "encode_once" policy sees what transfers cost: their prices beside the temperature,
+        those of each op's inputs and outputs, and what an action would move. (Not in the paper.)
       max_ops: the largest graph that the policy is for; 0 is any.
     """
 
@@ -36,11 +38,8 @@ class FlowConfig(EncoderConfig):
     num_devices: int = 4
     head_width: int = 32
     guided: bool = False
+    priced: bool = False
     max_ops: int = 0
-
-    @property
-    def num_features(self) -> int:
-        return num_features(self.feature_set)
 
     @property
     def symmetric(self) -> bool:
@@ -56,6 +55,9 @@ class FlowInputs:
       problem: the graph, for construction.
       features: float32[O, F]. relations: of the ops.
       tail: float32[O], us: the longest path of durations from each op on, itself included.
+      rank: float32[O], us: the same with every transfer on the path (HEFT's upward rank).
+      prices: float32[2], log(1 + x) of what a tensor costs to move and what its bytes cost if it is
+        of mean size, in mean durations.
       bound: float32[], us: a lower bound on the makespan, the unit of times for networks.
       window: bool[W], as many as ops can be ready at once; only its length matters.
     """
@@ -64,6 +66,8 @@ class FlowInputs:
     features: chex.Array
     relations: Relations
     tail: chex.Array
+    rank: chex.Array
+    prices: chex.Array
     bound: chex.Array
     window: chex.Array
 

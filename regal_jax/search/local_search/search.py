@@ -119,6 +119,16 @@ def search(
     return Result(_schedule(problem, best), spent, tuple(history))
 
 
+def improve(problem: PlacementProblem, schedule: Schedule, moves: int, seed: int) -> Schedule:
+    """The better of a valid schedule and of what so many moves from it find, exactly costed."""
+    schedule = problem.costed(schedule)
+    if moves < 1 or problem.graph.num_ops == 0:
+        return schedule
+    start = schedule.ops_in_order().astype(np.int32), schedule.placement.astype(np.int32)
+    found = search(problem, Budget(moves, seed), start=start).schedule
+    return min(schedule, found, key=lambda one: (not problem.fits(one), one.cost))
+
+
 def _schedule(problem: PlacementProblem, best: kernel.Best) -> Schedule:
     """The best solution with its transfers and costs."""
     schedule = rules.build_schedule(

@@ -4,6 +4,7 @@ gflownet_robust_scheduling, section 5: of a method's samples, the best by the pr
 which are tried on the targets.
 """
 
+import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from regal_jax.environments.execution.targets import TargetModel
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.methods import trials
 from regal_jax.options import Budget, Options
 from regal_jax.reporting import diversity
 from regal_jax.search.placements import candidates
@@ -29,7 +31,13 @@ from regal_jax.studies.kept import KEY, KeptRows
 FIXED = ("critical_path",)
 """Samplers without randomness, which are run once."""
 
-COLUMNS = (KEY, "setting", "ops", "budget", "devices", "candidates", "temperature", "policy")
+COLUMNS = (
+    *(KEY, "setting", "ops", "budget", "devices", "candidates", "noise_draws"),
+    *("temperature", "policy"),
+)
+SPREAD = ("mean", "q95")
+"""What follows a target's name in metrics of all candidates."""
+
 LAST_METRIC = "seconds"
 """Written last: a search without it was cut off while it was written, and is run again."""
 
@@ -54,6 +62,8 @@ class Search(NamedTuple):
       method: a sampler.
       samples, evaluations: of samplers that don't search, and of those that do.
       temperature: how much samples differ, of samplers that have one; None is their own.
+      trials: as many as candidates, one after another (``methods.trials``), in place of the best by
+        the proxy.
     """
 
     label: str
@@ -61,6 +71,7 @@ class Search(NamedTuple):
     samples: int = 1000
     evaluations: int = 5000
     temperature: float | None = None
+    trials: bool = False
 
     @property
     def budget(self) -> int:
@@ -77,12 +88,14 @@ class Trial(NamedTuple):
       candidates: how many of a search's schedules are tried on the targets, at most.
       targets: to try them on.
       policies: of the methods that need one.
+      noise_draws: of each target whose durations are noisy, with its seed and those that follow.
     """
 
     num_devices: int = 4
     candidates: int = 100
     targets: Targets = MappingProxyType({})
     policies: Policies = MappingProxyType({})
+    noise_draws: int = 1
 
 
 def compare(
@@ -160,6 +173,7 @@ def _columns(setting: str, graph: ComputationGraph, search: Search, trial: Trial
         "budget": search.budget,
         "devices": trial.num_devices,
         "candidates": trial.candidates,
+        "noise_draws": trial.noise_draws,
         "temperature": "" if search.temperature is None else search.temperature,
     }
 
@@ -168,8 +182,8 @@ def metrics(graph: ComputationGraph, sampled: Candidates, trial: Trial) -> dict[
     """How good and how different the best samples are (section 5).
 
     Speedups are the sum of the graph's durations, as profiled, over a makespan: "proxy_1" of the
-    best schedule, "proxy_100" the mean of all candidates, and by target of the best one there. Then
-    the fields of ``diversity.Diversity`` (placements as in ``one_hot_distance``), and "candidates",
+    best schedule, "proxy_100" the mean of all candidates, and those of ``on_targets``. Then the
+    fields of ``diversity.Diversity`` (placements as in ``one_hot_distance``), and "candidates",
     how many there are: fewer than asked for where samples are equal but for the names of devices.
     """
     problem, work = proxy(graph, trial.num_devices), float(graph.duration.sum())
@@ -178,18 +192,67 @@ def metrics(graph: ComputationGraph, sampled: Candidates, trial: Trial) -> dict[
         "proxy_1": work / best[0].makespan,
         "proxy_100": float(np.mean([work / schedule.makespan for schedule in best])),
     }
-    values |= on_targets(graph, best, trial.targets)
+    values |= on_targets(graph, best, trial)
     apart = diversity.diversity(graph, best, diversity.one_hot_distance)
     return values | apart._asdict() | {"candidates": len(best)}
 
 
 def on_targets(
-    graph: ComputationGraph, schedules: Sequence[Schedule], models: Targets
+    graph: ComputationGraph, schedules: Sequence[Schedule], trial: Trial
 ) -> dict[str, float]:
-    """The speedup of the best of some schedules on each target."""
-    work = float(graph.duration.sum())
-    times = {name: targets.simulated(graph, model) for name, model in models.items()}
-    return {name: work / min(map(target, schedules)) for name, target in times.items()}
+    """The speedups of some schedules on each target, means over the draws of its noise: under its
+    name of the best, and the mean and the 95 % quantile of all (``SPREAD``)."""
+    work, values = float(graph.duration.sum()), {}
+    for name, models in _drawn(trial).items():
+        speedup = work / np.array([_times(graph, schedules, model) for model in models])
+        mean, high = (f"{name} {spread}" for spread in SPREAD)
+        values[name] = float(speedup.max(axis=1).mean())
+        values |= {mean: float(speedup.mean())}
+        values |= {high: float(np.quantile(speedup, 0.95, axis=1).mean())}
+    return values
+
+
+def _times(
+    graph: ComputationGraph, schedules: Sequence[Schedule], model: TargetModel
+) -> np.ndarray:
+    """float64[N], us: what valid schedules take on a target; all at once where that can be."""
+    if model.links != "many" or model.straggler:
+        return np.array([targets.simulated(graph, model)(one) for one in schedules])
+    latency, per_byte = targets.transfer_times(graph, model)
+    real = graph.replace(duration=graph.duration * targets.noise_factors(model, graph.num_ops))
+    devices = schedules[0].num_devices
+    there = PlacementProblem(real, devices, "makespan", latency=latency, per_byte=per_byte)
+    return candidates.makespans(there, candidates.from_schedules(schedules))
+
+
+def in_trials(
+    graph: ComputationGraph, sampled: Candidates, trial: Trial, seed: int
+) -> dict[str, float]:
+    """The speedup on each target of the best of as many trials as candidates (``methods.trials``),
+    means over the draws of its noise."""
+    problem, work = proxy(graph, trial.num_devices), float(graph.duration.sum())
+    ranked = candidates.best_schedules(problem, sampled, trial.candidates)
+
+    def best(model: TargetModel) -> float:
+        time_of, count = targets.simulated(graph, model), trial.candidates
+        tried = trials.run(problem, ranked, time_of, count, seed)
+        return work / min(one.target_time for one in tried)
+
+    return {
+        name: float(np.mean([best(model) for model in models]))
+        for name, models in _drawn(trial).items()
+    }
+
+
+def _drawn(trial: Trial) -> dict[str, list[TargetModel]]:
+    """Each target once for each draw of its noise."""
+    return {
+        name: [
+            dataclasses.replace(model, seed=model.seed + draw)
+            for draw in range(trial.noise_draws if model.noise else 1)
+        ]
+        for name, model in trial.targets.items()
+    }
 
 
 def speedups(graph: ComputationGraph, sampled: Candidates, num_devices: int) -> np.ndarray:
@@ -240,7 +303,10 @@ def _measured(
         if count == 0:
             _sampled(graph, search, trial, seed)
         sampled, seconds = _sampled(graph, search, trial, seed)
-        values = measure(graph, sampled, seed) if measure else metrics(graph, sampled, trial)
+        if search.trials:
+            values = in_trials(graph, sampled, trial, seed)
+        else:
+            values = measure(graph, sampled, seed) if measure else metrics(graph, sampled, trial)
         yield seed, values | {LAST_METRIC: seconds}
 
 

@@ -17,6 +17,9 @@ from regal_jax.studies.comparison.candidates import Measure, Policies, Row, Sear
 from regal_jax.studies.gflownet import tables
 from regal_jax.studies.gflownet.settings import Comparison
 
+TRIALS = "trials"
+"""Behind a method: see ``Search``."""
+
 
 def target_models(files: Iterable[str]) -> dict[str, TargetModel]:
     """Those of files by name. OptionError for names that aren't unique, or of a metric."""
@@ -56,7 +59,8 @@ def compare(
 def trial(settings: Comparison, found: Policies | None = None) -> Trial:
     """What searches have in common."""
     models = target_models(settings.targets)
-    return Trial(settings.num_devices, settings.candidates, models, found or {})
+    devices, count = settings.num_devices, settings.candidates
+    return Trial(devices, count, models, found or {}, settings.noise_draws)
 
 
 def chosen(
@@ -90,20 +94,25 @@ def sampled(
 
 
 def _search(label: str, settings: Comparison) -> Search:
-    method, _, number = label.partition(" ")
+    method, *more = label.split(" ")
+    in_trials, numbers = TRIALS in more, [word for word in more if word != TRIALS]
     samplers = registry.names("sampler")
-    if method not in samplers or (number and not number.isdecimal()):
+    if method not in samplers or not all(map(str.isdecimal, numbers)) or len(numbers) > 1:
         raise OptionError(
-            f"methods: {label!r} is none of {', '.join(samplers)}, perhaps with a budget"
+            f"methods: {label!r} is none of {', '.join(samplers)}, perhaps with a budget, and with"
+            f" {TRIALS!r}"
         )
+    number = int(*numbers)
     temperatures = {
         "gflownet": settings.training.test_temperature,
+        "metropolis": settings.training.test_temperature,
         "ppo": settings.ppo.temperature,
     }
     return Search(
         label,
         method,
-        samples=int(number or settings.samples),
-        evaluations=int(number or settings.evaluations),
+        samples=number or settings.samples,
+        evaluations=number or settings.evaluations,
         temperature=temperatures.get(method),
+        trials=in_trials,
     )

@@ -18,7 +18,7 @@ PPO = "ppo_"
 """How the names of PPO's own flags begin."""
 
 SHARED = (
-    *("num_devices", "clip_norm", "min_subgraph", "max_subgraph"),
+    *("num_devices", "clip_norm", "min_subgraph", "max_subgraph", "dearest"),
     *("validation_samples", "validation_top", "seed"),
 )
 """What PPO is trained with as GFlowNets are."""
@@ -53,9 +53,12 @@ class Comparison(Policies):
     """What to run, its budgets (section 5), and what its schedules are tried on."""
 
     methods: tuple[str, ...] = option(
-        METHODS, "What to run; a number behind a method, as in 'brkga 50000', is its own budget."
+        METHODS,
+        "What to run; a number behind a method, as in 'brkga 50000', is its own budget; with"
+        " 'trials' behind it candidates are tried one by one, each chosen by those before.",
     )
     samples: int = option(1000, "Schedules drawn by samplers that don't search.")
     evaluations: int = option(5000, "Evaluations of those that do, such as brkga.")
     candidates: int = option(100, "Best schedules of each, to be tried on the targets.")
     targets: tuple[str, ...] = option(TARGETS, "Files of target models.")
+    noise_draws: int = option(1, "Of each target with noisy durations.")

@@ -49,8 +49,8 @@ def _measured(
     found: dict[str, float] = {}
     for spread in spreads:
         other = flow_corpora.with_sizes(graph, spread, seed)
-        speedups = comparison_candidates.on_targets(other, best, trial.targets)
-        found |= {f"{name} {spread:g}": value for name, value in speedups.items()}
+        speedups = comparison_candidates.on_targets(other, best, trial)
+        found |= {f"{name} {spread:g}": speedups[name] for name in trial.targets}
     return found
 
 

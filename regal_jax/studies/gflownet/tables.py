@@ -1,8 +1,8 @@
 """Tables 1 to 3 of gflownet_robust_scheduling from rows of results, the paper's numbers beside.
 
 Rows have the columns of ``reporting.results`` and "setting". Their metrics are those of OWN, and
-one for each target, by its name: the speedup of the method's best candidate there, the graph's
-nominal durations (without the target's noise) over the time on the target.
+those of ``on_targets``: by the name of a target the speedup of the method's best candidate there,
+the graph's nominal durations (without the target's noise) over the time on the target.
 """
 
 from collections import defaultdict
@@ -15,6 +15,7 @@ import numpy as np
 from regal_jax.errors import OptionError
 from regal_jax.reporting import statistics, tables
 from regal_jax.studies import paper_numbers
+from regal_jax.studies.comparison.candidates import SPREAD
 
 Row = Mapping[str, Any]
 
@@ -97,7 +98,11 @@ class Paired(NamedTuple):
 
 def targets(rows: Iterable[Row]) -> list[str]:
     """The targets in the rows, in the order in which they appear."""
-    return [m for m in dict.fromkeys(row["metric"] for row in rows) if m not in OWN]
+    return [m for m in dict.fromkeys(row["metric"] for row in rows) if _is_target(m)]
+
+
+def _is_target(metric: str) -> bool:
+    return metric not in OWN and not metric.endswith(tuple(f" {spread}" for spread in SPREAD))
 
 
 def over_seeds(rows: Sequence[Row], setting: str) -> list[Line]:
@@ -224,7 +229,7 @@ def _paired(other: str, metric: str, by_graph: Mapping[str, Mapping[int, float]]
 def _in_order(metrics: Iterable[str]) -> list[str]:
     """The paper's order of columns: proxy, targets, diversity."""
     found = list(dict.fromkeys(metrics))
-    by_target = [metric for metric in found if metric not in OWN]
+    by_target = [metric for metric in found if _is_target(metric)]
     return [
         *(metric for metric in SPEEDUPS if metric in found),
         *by_target,

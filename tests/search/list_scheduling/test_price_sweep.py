@@ -5,9 +5,10 @@ import time
 
 import pytest
 
-from regal_jax.environments.execution import targets
+from regal_jax.environments.execution import prices, targets
 from regal_jax.environments.execution.targets import TargetModel
 from regal_jax.environments.placement import checker
+from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.search.list_scheduling import price_sweep
@@ -26,16 +27,26 @@ def crossings(schedule):
 def test_schedules_are_those_of_the_heuristics_at_every_pair_of_prices():
     found = price_sweep.schedules(GRAPH, PLATFORM, 18)
     assert len(found) == 18
-    levels = (0.0, price_sweep.CHEAPEST, price_sweep.DEAREST)
+    levels = (0.0, prices.CHEAPEST, prices.DEAREST)
     expected = []
     for shares in sorted(((a, b) for a in levels for b in levels), key=sum):
         model = TargetModel(latency_share=shares[0], per_byte_share=shares[1])
         latency, per_byte = targets.transfer_times(GRAPH, model)
         platform = Platform(4, latency=0.02 + latency, per_byte=0.01 + per_byte)
-        expected += [heft(GRAPH, platform), etf(GRAPH, platform)]
+        there = PlacementProblem.on(GRAPH, platform, "makespan")
+        both = [there.costed(heft(GRAPH, platform)), there.costed(etf(GRAPH, platform))]
+        expected += sorted(both, key=lambda schedule: schedule.makespan)
     assert found == expected
     for schedule in found:
         checker.evaluate(GRAPH, schedule, PLATFORM)
+
+
+def test_moves_improve_on_the_better_of_two():
+    plain, moved = (price_sweep.schedules(GRAPH, PLATFORM, 18, moves=m) for m in (0, 300))
+    assert moved[1::2] == plain[1::2]
+    gains = [before.makespan - after.makespan for before, after in zip(plain, moved, strict=True)]
+    assert min(gains) >= 0 < max(gains)
+    assert moved == price_sweep.schedules(GRAPH, PLATFORM, 18, moves=300)
 
 
 def test_dear_transfers_are_avoided():
@@ -50,7 +61,7 @@ def test_never_more_than_asked_for(count):
 
 
 def test_two_levels_are_free_and_in_between():
-    (_, first), *_, (_, last) = sorted(price_sweep._prices(8))
+    (_, first), *_, (_, last) = sorted(prices.sweep(4))
     assert (first, last) == (0.0, pytest.approx(math.sqrt(3.0)))
 
 
@@ -62,4 +73,5 @@ def test_ops_that_take_no_time_have_no_prices():
     free = GRAPH.replace(duration=0 * GRAPH.duration)
     assert len(price_sweep.schedules(free, PLATFORM, 18)) == 18
     alone = ComputationGraph.create(num_ops=1, producer=[], size=[], consumers=[])
-    assert price_sweep.schedules(alone, Platform(2), 2)[0].makespan == 0.0
+    (first, _) = price_sweep.schedules(alone, Platform(2), 2)
+    assert first.makespan == alone.duration.sum()

@@ -98,7 +98,8 @@ def test_another_measure_has_every_seed_of_rules_too(tmp_path):
 def test_the_best_on_each_target_counts():
     problem = comparison_candidates.proxy(GRAPH, 2)
     best = candidates.best_schedules(problem, samplers.sample_lists(problem, Budget(20)), 5)
-    found = comparison_candidates.on_targets(GRAPH, best, {"same": TargetModel(), "slow": SLOW})
+    trial = Trial(2, 4, {"same": TargetModel(), "slow": SLOW})
+    found = comparison_candidates.on_targets(GRAPH, best, trial)
     assert found["same"] == pytest.approx(GRAPH.duration.sum() / best[0].makespan)
     assert found["slow"] < found["same"]
     slow = Platform(2, latency=2 * GRAPH.duration.mean())

@@ -1,0 +1,99 @@
+"""Trials on a target one after another, each chosen by what those before told (ours).
+
+Of gflownet_robust_scheduling, 2.2, only the measurements are kept: a few of a sampler's schedules
+are tried, a model of the machine is fitted to what they took (``calibration``), and the next are
+the best by machines drawn from what the model leaves open, found by local search from the best
+schedules so far (Thompson sampling; Thompson 1933).
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from regal_jax.environments.execution.targets import Target
+from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.environments.schedule import Schedule
+from regal_jax.search.local_search import search as local_search
+from regal_jax.search.placements import calibration, candidates
+
+FIRST = 0.3
+"""Of the trials, those of the sampler's schedules: evenly over their ranks, so over prices, too."""
+
+ROUND = 10
+"""Trials between two fits."""
+
+MOVES = 2000
+"""Of local search for each trial."""
+
+PARENTS = 5
+"""Of the best schedules so far, from which local search begins in turn."""
+
+ATTEMPTS = 3
+"""At a schedule that hasn't been tried, for each trial."""
+
+
+def run(
+    problem: PlacementProblem,
+    ranked: Sequence[Schedule],
+    time_of: Target,
+    trials: int,
+    seed: int,
+    on_trial: Callable[[int, float], None] = lambda trials, time: None,
+) -> list[Schedule]:
+    """Schedules that were tried, in order, each with its ``target_time``.
+
+    Args:
+      problem: what schedules must be of; its costs are theirs.
+      ranked: a sampler's schedules, best first; at least one, and tried before the same twice.
+      time_of: schedule -> us.
+      trials: how many, at most: fewer if no other schedules are found.
+      seed: of everything random.
+      on_trial: called with (trials so far, least us so far).
+    """
+    tried: list[Schedule] = []
+    best = np.inf
+
+    def attempt(schedule: Schedule) -> None:
+        nonlocal best
+        tried.append(schedule.replace(target_time=time_of(schedule)))
+        best = min(best, tried[-1].target_time)
+        on_trial(len(tried), best)
+
+    first = max(round(FIRST * trials), 1)
+    chosen = np.linspace(0, len(ranked) - 1, min(first, len(ranked))).astype(int)
+    for index in dict.fromkeys(chosen.tolist()):
+        attempt(ranked[index])
+    rng = np.random.default_rng(seed)
+    while len(tried) < trials and (new := _next(problem, tried, trials - len(tried), rng)):
+        for schedule in new:
+            attempt(schedule)
+    return tried
+
+
+def _next(
+    problem: PlacementProblem, tried: Sequence[Schedule], most: int, rng: np.random.Generator
+) -> list[Schedule]:
+    """Schedules to try next, none tried before: the best of the likeliest machine, then of others
+    that are likely."""
+    by_time = sorted(tried, key=lambda schedule: schedule.target_time)
+    times = [schedule.target_time for schedule in tried]
+    fitted = calibration.fit(problem, candidates.from_schedules(tried), times)
+    known = {_name(schedule) for schedule in tried}
+    found: list[Schedule] = []
+    for attempt in range(ATTEMPTS * min(ROUND, most)):
+        machine = fitted.draw(rng) if attempt else fitted.machine
+        there = calibration.on_machine(problem, machine)
+        parent = by_time[attempt % min(PARENTS, len(by_time))]
+        schedule = local_search.improve(there, parent, MOVES, int(rng.integers(2**31)))
+        schedule = problem.costed(schedule)
+        if problem.fits(schedule) and (name := _name(schedule)) not in known:
+            known.add(name)
+            found.append(schedule)
+        if len(found) == min(ROUND, most):
+            break
+    return found
+
+
+def _name(schedule: Schedule) -> bytes:
+    """Equal for schedules that are equal but for the names of devices."""
+    return candidates.chains(candidates.from_schedules([schedule])).tobytes()

@@ -71,7 +71,8 @@ def schedule(options: argparse.Namespace) -> None:
     target = None if options.target is None else _Recorded(graph, options.target)
     asked = {field.name: getattr(options, field.name) for field in dataclasses.fields(Options)}
     plan = api.plan(graph, Options(**asked | {"target": target}))
-    with progress.search_progress(plan.method.name, plan.budget.evaluations) as on_progress:
+    total = plan.budget.options.trials or plan.budget.evaluations
+    with progress.search_progress(plan.method.name, total) as on_progress:
         best = api.run(plan, on_progress)
     platform, on_machines = _platform(options), isinstance(plan.problem, MachineProblem)
     if isinstance(plan.problem, MachineProblem):

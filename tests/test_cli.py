@@ -85,6 +85,7 @@ def test_options_reach_the_search(graph_file, monkeypatch, capsys):
         "temperature": None,
         "target": None,
         "candidates": None,
+        "trials": None,
     }
     flags = [f"--{key}={value}" for key, value in options.items() if value is not None]
     assert run("schedule", graph_file, *flags) == 0
@@ -123,14 +124,18 @@ def test_candidates_on_a_target(graph_file, tmp_path, capsys):
     assert table[5] == f"wrote {output}"
 
 
-def test_without_a_method_prices_are_swept_for_a_target(graph_file, tmp_path):
+def test_without_a_method_prices_are_swept_for_a_target(graph_file, tmp_path, capsys):
     output, model = tmp_path / "s.json", tmp_path / "slow.toml"
     model.write_text("[transfers]\nlatency_share = 5.0\n")
     flags = ["--objective=makespan", f"--target={model}", f"--output={output}"]
     assert run("schedule", graph_file, *flags) == 0
     schedule = rj.load_schedule(output)
-    assert (schedule.method, schedule.evaluations) == ("price_sweep", 1000)
+    assert (schedule.method, schedule.evaluations) == ("price_sweep", 250_000)
     assert schedule.target_time > 0
+    few = [*flags[:-1], "--method=list_sampling", "--trials=12"]
+    capsys.readouterr()
+    assert run("schedule", graph_file, *few) == 0
+    assert "list_sampling, best of 12 on the target" in capsys.readouterr().out
 
 
 def test_the_comparison_by_hand(tmp_path, capsys):

@@ -22,6 +22,7 @@ from regal_jax.reporting.statistics import LEAST_GRAPHS
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.paired import paired_table
 from regal_jax.studies.flags import option
+from regal_jax.studies.gflownet import tables as gflownet_tables
 from regal_jax.studies.one_shot.tables import PUBLISHED_TPCH, gaps, makespans
 from regal_jax.studies.proofs import report as proofs_report
 from regal_jax.studies.regal.tables import paper_of, reference_of, table_1
@@ -30,6 +31,9 @@ BEFORE = "*before*"
 """The mark of numbers without rows, in the section or the table that has them."""
 
 _BLOCK = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+TRIALS = "price_sweep 250000 trials"
+"""What ``auto`` is on a target."""
+
 _CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^(#+) ")
 _RESULT = re.compile(r"\d ?%|\[-?\d[\d.]*, -?\d|\d ?(?:±|\+-) ?\d|\| *[-+]?\d+\.\d")
@@ -198,12 +202,15 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "one_shot_graphs_paired": functools.partial(paired_of_machines, "one_shot"),
         "one_shot_tpch": makespans_of_tpch,
         "one_shot_tpch_paired": functools.partial(paired_of_machines, "one_shot"),
+        "gflownet_real": gflownet_tables.page,
+        "gflownet_real_spread": gflownet_tables.page_of_spread,
+        "gflownet_real_paired": functools.partial(gflownet_tables.page_of_pairs, TRIALS),
         "proofs": proofs_report.page,
         "proofs_compared": proofs_report.proven,
     }
 )
 """How each table is made of its rows, those of the file with its name, or the name without
-"_paired"."""
+"_paired" or "_spread"."""
 
 
 def _without(pattern: re.Pattern[str], text: str) -> str:
@@ -217,7 +224,7 @@ def _pages(folder: Path) -> Iterator[Path]:
 
 
 def _table(name: str, folder: Path) -> str:
-    path = folder / "docs" / "results" / f"{name.removesuffix('_paired')}.csv"
+    path = folder / "docs" / "results" / f"{name.removesuffix('_paired').removesuffix('_spread')}.csv"
     if name not in TABLES:
         raise RegalError(f"results: {name}: is none of {', '.join(TABLES)}; correct the page")
     return "\n" + TABLES[name](results.read_results(path)) + "\n"

@@ -192,6 +192,64 @@ def paired_text(title: str, lines: Sequence[Paired]) -> str:
     return f"{title}\n{tables.text_table([_comparison_row(line) for line in lines])}"
 
 
+def page(rows: Sequence[Row]) -> str:
+    """Table 3 of rows, the paper's numbers beside, in Markdown."""
+    lines, wide = over_graphs(rows, _setting(rows)), ("proxy_1", *targets(rows), "ged")
+    table = [_own_row(line, [m for m in wide if m in line.cells]) for line in lines]
+    table += [_paper_row(method, PAPER_TABLE_3, wide) for method in PAPER_TABLE_3]
+    caption = (
+        f"{_asked(rows)} Speedups of the best on the proxy and on each target, mean and 95 %"
+        " interval over\ngraphs."
+    )
+    return f"{caption}\n\n{tables.markdown_table(_filled(table))}\n"
+
+
+def page_of_spread(rows: Sequence[Row]) -> str:
+    """What all candidates of a method have on each target, in Markdown."""
+    table = []
+    for line in over_graphs(rows, _setting(rows)):
+        cells = {
+            _heading(name): "; ".join(f"{line.cells[f'{name} {s}'].mean:.2f}" for s in SPREAD)
+            for name in targets(rows)
+            if f"{name} {SPREAD[0]}" in line.cells
+        }
+        table += [{"method": line.method} | cells] if cells else []
+    caption = f"{_asked(rows)} Speedups of all on each target: mean; 95 % quantile."
+    return f"{caption}\n\n{tables.markdown_table(_filled(table))}\n"
+
+
+def page_of_pairs(method: str, rows: Sequence[Row]) -> str:
+    """A method's difference from the others on each target, in Markdown."""
+    table: dict[str, dict[str, str]] = {}
+    for line in paired(rows, _setting(rows), method):
+        cells = table.setdefault(line.other, {"against": line.other})
+        cells[_heading(line.metric)] = line.difference.text("+.2f")
+    caption = (
+        f"Speedups of `{method}` less those of others, paired by graph and seed, mean and 95 %"
+        " interval over\ngraphs."
+    )
+    return f"{caption}\n\n{tables.markdown_table(_filled(list(table.values())))}\n"
+
+
+def _setting(rows: Sequence[Row]) -> str:
+    (setting,) = {row["setting"] for row in rows}
+    return setting
+
+
+def _asked(rows: Sequence[Row]) -> str:
+    """What the rows have in common."""
+    ((count, devices, draws),) = {
+        (row["candidates"], row["devices"], row["noise_draws"]) for row in rows
+    }
+    return f"{count} candidates of each, {devices} devices, {draws} draws of the noise."
+
+
+def _filled(table: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Lines that all have the columns of the longest."""
+    columns = max(table, key=len)
+    return [{name: line.get(name, "") for name in columns} for line in table]
+
+
 def _values(rows: Iterable[Row], setting: str) -> dict[str, dict[str, dict[str, dict[int, float]]]]:
     """{method: {metric: {graph: {seed: value}}}} of one setting."""
     values: dict = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))

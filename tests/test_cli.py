@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -135,7 +136,8 @@ def test_without_a_method_prices_are_swept_for_a_target(graph_file, tmp_path, ca
     few = [*flags[:-1], "--method=list_sampling", "--trials=12"]
     capsys.readouterr()
     assert run("schedule", graph_file, *few) == 0
-    assert "list_sampling, best of 12 on the target" in capsys.readouterr().out
+    (tried,) = re.findall(r"list_sampling, best of (\d+) on the target", capsys.readouterr().out)
+    assert 3 <= int(tried) <= 12  # there may be no more schedules
 
 
 def test_the_comparison_by_hand(tmp_path, capsys):

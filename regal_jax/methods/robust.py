@@ -19,6 +19,7 @@ from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import samplers, trials
+from regal_jax.methods.trials import Tried
 from regal_jax.options import Budget, Result
 from regal_jax.search.list_scheduling import heuristics
 from regal_jax.search.placements import candidates
@@ -88,12 +89,13 @@ def best_on_target(problem: PlacementProblem, name: str, budget: Budget, target:
     ranked = within_capacity(problem, found, count)
     time_of = functools.partial(_time, target)
     if options.trials is None:
-        tried = [one.replace(target_time=time_of(one)) for one in ranked]
+        tried = [Tried(schedule, time_of(schedule)) for schedule in ranked]
     else:
         on_trial = budget.on_progress
         tried = trials.run(problem, ranked, time_of, count, budget.seed, on_trial)
-    best = min(tried, key=lambda schedule: schedule.target_time)
-    return Result(best, evaluations, ((evaluations, best.makespan),))
+    best, time = min(tried, key=lambda one: one.time)
+    history = ((evaluations, best.makespan),)
+    return Result(best.replace(target_time=time), evaluations, history)
 
 
 def draw(problem: PlacementProblem, name: str, budget: Budget) -> tuple[Candidates, int]:

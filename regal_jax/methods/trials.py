@@ -7,6 +7,7 @@ schedules so far (Thompson sampling; Thompson 1933).
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,13 @@ ATTEMPTS = 3
 """At a schedule that hasn't been tried, for each trial."""
 
 
+class Tried(NamedTuple):
+    """A schedule, with the problem's costs, and the us that it took on the target."""
+
+    schedule: Schedule
+    time: float
+
+
 def run(
     problem: PlacementProblem,
     ranked: Sequence[Schedule],
@@ -39,29 +47,26 @@ def run(
     trials: int,
     seed: int,
     on_trial: Callable[[int, float], None] = lambda trials, time: None,
-) -> list[Schedule]:
-    """Schedules that were tried, in order, each with its ``target_time``.
+) -> list[Tried]:
+    """What was tried, in order.
 
     Args:
-      problem: what schedules must be of; its costs are theirs.
-      ranked: a sampler's schedules, best first; at least one, and tried before the same twice.
+      problem: what schedules must be of.
+      ranked: a sampler's schedules, best first; at least one, none equal but for names of devices.
       time_of: schedule -> us.
       trials: how many, at most: fewer if no other schedules are found.
       seed: of everything random.
       on_trial: called with (trials so far, least us so far).
     """
-    tried: list[Schedule] = []
-    best = np.inf
+    tried: list[Tried] = []
 
     def attempt(schedule: Schedule) -> None:
-        nonlocal best
-        tried.append(schedule.replace(target_time=time_of(schedule)))
-        best = min(best, tried[-1].target_time)
-        on_trial(len(tried), best)
+        tried.append(Tried(schedule, time_of(schedule)))
+        on_trial(len(tried), min(one.time for one in tried))
 
     first = max(round(FIRST * trials), 1)
     chosen = np.linspace(0, len(ranked) - 1, min(first, len(ranked))).astype(int)
-    for index in dict.fromkeys(chosen.tolist()):
+    for index in chosen:
         attempt(ranked[index])
     rng = np.random.default_rng(seed)
     while len(tried) < trials and (new := _next(problem, tried, trials - len(tried), rng)):
@@ -71,19 +76,19 @@ def run(
 
 
 def _next(
-    problem: PlacementProblem, tried: Sequence[Schedule], most: int, rng: np.random.Generator
+    problem: PlacementProblem, tried: Sequence[Tried], most: int, rng: np.random.Generator
 ) -> list[Schedule]:
     """Schedules to try next, none tried before: the best of the likeliest machine, then of others
     that are likely."""
-    by_time = sorted(tried, key=lambda schedule: schedule.target_time)
-    times = [schedule.target_time for schedule in tried]
-    fitted = calibration.fit(problem, candidates.from_schedules(tried), times)
-    known = {_name(schedule) for schedule in tried}
+    schedules, times = zip(*tried, strict=True)
+    parents = [one.schedule for one in sorted(tried, key=lambda one: one.time)[:PARENTS]]
+    fitted = calibration.fit(problem, candidates.from_schedules(schedules), times)
+    known = {_name(schedule) for schedule in schedules}
     found: list[Schedule] = []
     for attempt in range(ATTEMPTS * min(ROUND, most)):
         machine = fitted.draw(rng) if attempt else fitted.machine
         there = calibration.on_machine(problem, machine)
-        parent = by_time[attempt % min(PARENTS, len(by_time))]
+        parent = parents[attempt % len(parents)]
         schedule = local_search.improve(there, parent, MOVES, int(rng.integers(2**31)))
         schedule = problem.costed(schedule)
         if problem.fits(schedule) and (name := _name(schedule)) not in known:

@@ -224,7 +224,9 @@ def _pages(folder: Path) -> Iterator[Path]:
 
 
 def _table(name: str, folder: Path) -> str:
-    path = folder / "docs" / "results" / f"{name.removesuffix('_paired').removesuffix('_spread')}.csv"
+    path = (
+        folder / "docs" / "results" / f"{name.removesuffix('_paired').removesuffix('_spread')}.csv"
+    )
     if name not in TABLES:
         raise RegalError(f"results: {name}: is none of {', '.join(TABLES)}; correct the page")
     return "\n" + TABLES[name](results.read_results(path)) + "\n"

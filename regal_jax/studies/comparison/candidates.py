@@ -236,7 +236,7 @@ def in_trials(
     def best(model: TargetModel) -> float:
         time_of, count = targets.simulated(graph, model), trial.candidates
         tried = trials.run(problem, ranked, time_of, count, seed)
-        return work / min(one.target_time for one in tried)
+        return work / min(one.time for one in tried)
 
     return {
         name: float(np.mean([best(model) for model in models]))

@@ -198,8 +198,8 @@ def page(rows: Sequence[Row]) -> str:
     table = [_own_row(line, [m for m in wide if m in line.cells]) for line in lines]
     table += [_paper_row(method, PAPER_TABLE_3, wide) for method in PAPER_TABLE_3]
     caption = (
-        f"{_asked(rows)} Speedups of the best on the proxy and on each target, mean and 95 %"
-        " interval over\ngraphs."
+        f"{_asked(rows)}\nSpeedups of the best on the proxy and on each target, mean and 95 %"
+        " interval over graphs."
     )
     return f"{caption}\n\n{tables.markdown_table(_filled(table))}\n"
 
@@ -214,7 +214,7 @@ def page_of_spread(rows: Sequence[Row]) -> str:
             if f"{name} {SPREAD[0]}" in line.cells
         }
         table += [{"method": line.method} | cells] if cells else []
-    caption = f"{_asked(rows)} Speedups of all on each target: mean; 95 % quantile."
+    caption = f"{_asked(rows)}\nSpeedups of all on each target: mean; 95 % quantile."
     return f"{caption}\n\n{tables.markdown_table(_filled(table))}\n"
 
 
@@ -226,7 +226,7 @@ def page_of_pairs(method: str, rows: Sequence[Row]) -> str:
         cells[_heading(line.metric)] = line.difference.text("+.2f")
     caption = (
         f"Speedups of `{method}` less those of others, paired by graph and seed, mean and 95 %"
-        " interval over\ngraphs."
+        " interval\nover graphs."
     )
     return f"{caption}\n\n{tables.markdown_table(_filled(list(table.values())))}\n"
 
@@ -241,7 +241,11 @@ def _asked(rows: Sequence[Row]) -> str:
     ((count, devices, draws),) = {
         (row["candidates"], row["devices"], row["noise_draws"]) for row in rows
     }
-    return f"{count} candidates of each, {devices} devices, {draws} draws of the noise."
+    graphs, seeds = (len({row[name] for row in rows}) for name in ("graph", "seed"))
+    return (
+        f"{graphs} graphs, {count} candidates of each, {devices} devices, {draws} draws of the"
+        f" noise, {seeds} seeds."
+    )
 
 
 def _filled(table: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:

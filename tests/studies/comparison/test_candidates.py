@@ -1,14 +1,17 @@
 """What comparisons of candidates measure, with which seeds, and that they resume."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from regal_jax import registry
 from regal_jax.datasets.makespan_graphs import makespan_graph
+from regal_jax.environments.execution import targets
 from regal_jax.environments.execution.targets import TargetModel
 from regal_jax.environments.placement import checker
 from regal_jax.environments.platform import Platform
-from regal_jax.methods import samplers
+from regal_jax.methods import samplers, trials
 from regal_jax.options import Budget, Options
 from regal_jax.registry import Entry
 from regal_jax.reporting import results
@@ -187,3 +190,36 @@ def test_speedups_are_of_all_samples_in_their_order():
     best = candidates.best_schedules(comparison_candidates.proxy(GRAPH, 2), sampled, 1)[0]
     assert found.shape == (20,)
     assert found.max() == pytest.approx(GRAPH.duration.sum() / best.makespan)
+
+
+def test_noise_is_drawn_and_all_candidates_count():
+    noisy = TargetModel(name="noisy", noise=0.4, seed=5)
+    straggler = TargetModel(name="straggler", straggler=1.0, links="shared", latency_share=1.0)
+    trial = Trial(2, 4, {"noisy": noisy, "straggler": straggler}, noise_draws=3)
+    problem = comparison_candidates.proxy(GRAPH, 2)
+    best = candidates.best_schedules(problem, samplers.sample_lists(problem, Budget(40)), 8)
+    found = comparison_candidates.on_targets(GRAPH, best, trial)
+    work = GRAPH.duration.sum()
+    for name, models in {
+        "noisy": [dataclasses.replace(noisy, seed=5 + draw) for draw in range(3)],
+        "straggler": [straggler],
+    }.items():
+        times = [list(map(targets.simulated(GRAPH, model), best)) for model in models]
+        speedup = work / np.array(times)
+        assert found[name] == pytest.approx(speedup.max(axis=1).mean())
+        assert found[f"{name} mean"] == pytest.approx(speedup.mean())
+        assert found[f"{name} q95"] == pytest.approx(np.quantile(speedup, 0.95, axis=1).mean())
+
+
+def test_trials_have_a_line_of_their_own(tmp_path):
+    path, trial = tmp_path / "results.csv", Trial(2, 12, {"slow": SLOW})
+    searches = [LISTS, LISTS._replace(label="lists trials", trials=True)]
+    rows = comparison_candidates.compare({"random": [GRAPH]}, searches, trial, seeds=1, path=path)
+    learned = by_metric(rows, "lists trials")
+    assert set(learned) == {"slow", "seconds"}
+    problem = comparison_candidates.proxy(GRAPH, 2)
+    sampled = samplers.sample_lists(problem, Budget(LISTS.budget, 0))
+    ranked = candidates.best_schedules(problem, sampled, 12)
+    tried = trials.run(problem, ranked, targets.simulated(GRAPH, SLOW), 12, 0)
+    least = min(one.time for one in tried)
+    assert learned["slow"] == pytest.approx(GRAPH.duration.sum() / least)

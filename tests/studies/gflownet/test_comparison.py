@@ -13,7 +13,7 @@ from regal_jax.training.ppo import PPOTraining
 
 def test_a_method_may_have_a_budget_of_its_own():
     settings = Comparison(
-        methods=("brkga", "brkga 900", "list_sampling 7", "gflownet", "ppo"),
+        methods=("brkga", "brkga 900", "list_sampling 7", "gflownet", "ppo", "brkga 900 trials"),
         samples=40,
         evaluations=600,
         training=FlowTraining(test_temperature=0.02),
@@ -25,10 +25,11 @@ def test_a_method_may_have_a_budget_of_its_own():
         Search("list_sampling 7", "list_sampling", 7, 7),
         Search("gflownet", "gflownet", 40, 600, 0.02),
         Search("ppo", "ppo", 40, 600, 0.5),
+        Search("brkga 900 trials", "brkga", 900, 900, trials=True),
     ]
 
 
-@pytest.mark.parametrize("label", ["auto", "brkga x", "brkga -5", ""])
+@pytest.mark.parametrize("label", ["auto", "brkga x", "brkga -5", "", "brkga 5 6", "trials"])
 def test_what_is_no_sampler_is_told(label):
     with pytest.raises(OptionError, match=r"methods: .* is none of critical_path, brkga"):
         comparison.searches(Comparison(methods=(label,)))

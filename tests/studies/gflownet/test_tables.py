@@ -167,3 +167,26 @@ def test_what_the_paper_says_of_its_tables_holds_for_ours():
 
 def _as_rows(table):
     return [{"metric": metric} for line in table.values() for metric in line]
+
+
+def test_pages_by_hand():
+    common = {"candidates": "100", "devices": "4", "noise_draws": "20"}
+    values = {"a": [1.0], "b": [2.0]}
+    ours = [
+        *rows_of("lists", "noisy", values),
+        *rows_of("lists", "noisy mean", {"a": [0.5], "b": [1.0]}),
+        *rows_of("lists", "noisy q95", {"a": [0.75], "b": [1.5]}),
+        *rows_of("lists", "ged", {"a": [50.0], "b": [70.0]}),
+        *rows_of("lists trials", "noisy", {"a": [1.5], "b": [2.25]}),
+    ]
+    rows = [row | common for row in ours]
+    header, _, first, second, *paper = tables.page(rows).split("\n\n")[1].splitlines()
+    assert words(header) == "| method | Proxy 1 | Noisy | GED [%] |"
+    assert words(first) == "| lists | | 1.50 (n = 2) | 60.00 (n = 2) |"
+    assert words(second) == "| lists trials | | 1.88 (n = 2) | |"
+    assert words(paper[-1]).startswith("| gflownet (paper) | 2.71")
+    spread = tables.page_of_spread(rows)
+    assert "2 graphs, 100 candidates of each, 4 devices, 20 draws of the noise" in spread
+    assert words(spread.splitlines()[-1]) == "| lists | 0.75; 1.12 |"
+    pairs = tables.page_of_pairs("lists trials", rows).splitlines()
+    assert words(pairs[-1]) == "| lists | +0.38 (n = 2) |"

@@ -91,8 +91,8 @@ def best_on_target(problem: PlacementProblem, name: str, budget: Budget, target:
     if options.trials is None:
         tried = [Tried(schedule, time_of(schedule)) for schedule in ranked]
     else:
-        on_trial = budget.on_progress
-        tried = trials.run(problem, ranked, time_of, count, budget.seed, on_trial)
+        asked = count, budget.seed, budget.on_progress, budget.deadline
+        tried = trials.run(problem, ranked, time_of, *asked)
     best, time = min(tried, key=lambda one: one.time)
     history = ((evaluations, best.makespan),)
     return Result(best.replace(target_time=time), evaluations, history)

@@ -6,6 +6,8 @@ the best by machines drawn from what the model leaves open, found by local searc
 schedules so far (Thompson sampling; Thompson 1933).
 """
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -47,6 +49,7 @@ def run(
     trials: int,
     seed: int,
     on_trial: Callable[[int, float], None] = lambda trials, time: None,
+    deadline: float = math.inf,
 ) -> list[Tried]:
     """What was tried, in order.
 
@@ -57,6 +60,7 @@ def run(
       trials: how many, at most: fewer if no other schedules are found.
       seed: of everything random.
       on_trial: called with (trials so far, least us so far).
+      deadline: ``time.perf_counter()`` from which no more are begun, after the first.
     """
     tried: list[Tried] = []
 
@@ -66,12 +70,14 @@ def run(
 
     first = max(round(FIRST * trials), 1)
     chosen = np.linspace(0, len(ranked) - 1, min(first, len(ranked))).astype(int)
-    for index in chosen:
-        attempt(ranked[index])
-    rng = np.random.default_rng(seed)
-    while len(tried) < trials and (new := _next(problem, tried, trials - len(tried), rng)):
+    rng, new = np.random.default_rng(seed), [ranked[index] for index in chosen]
+    while new:
         for schedule in new:
             attempt(schedule)
+            if time.perf_counter() >= deadline:
+                return tried
+        left = trials - len(tried)
+        new = _next(problem, tried, left, rng) if left > 0 else []
     return tried
 
 

@@ -1,5 +1,7 @@
 """Trials on a target, each learning from those before."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -32,9 +34,9 @@ def test_as_many_as_asked_for_none_twice(count):
     chains = candidates.chains(candidates.from_schedules([one.schedule for one in tried]))
     assert len(np.unique(chains, axis=0)) == count
     time_of = rj.simulated(GRAPH, MODEL)
-    for schedule, time in tried:
+    for schedule, took in tried:
         assert schedule.makespan == checker.evaluate(GRAPH, schedule).makespan
-        assert time == time_of(schedule)
+        assert took == time_of(schedule)
 
 
 def test_trials_learn():
@@ -57,6 +59,19 @@ def test_a_seed_is_repeated_and_trials_are_told():
     times = [one.time for one in tried]
     assert told == [(number, min(times[:number])) for number in range(1, 21)]
     assert times != [one.time for one in run(20, seed=2)]
+
+
+def test_out_of_time_there_is_one_trial():
+    tried = trials.run(
+        PROBLEM, SWEPT, rj.simulated(GRAPH, MODEL), 20, 0, deadline=time.perf_counter()
+    )
+    assert [one.schedule for one in tried] == SWEPT[:1]
+
+
+def test_nothing_to_schedule():
+    empty = ComputationGraph.create(num_ops=0, producer=[], size=[], consumers=[])
+    schedule = rj.optimize(empty, objective="makespan", target=rj.TargetModel(latency=1.0))
+    assert (schedule.makespan, schedule.target_time) == (0.0, 0.0)
 
 
 def test_few_schedules_there_are():

@@ -29,7 +29,9 @@ LEAST_WINDOW = 16
 
 @registry.policy("gflownet", FlowConfig)
 def flow_policy(config: FlowConfig) -> FlowPolicy:
-    """The policy of a configuration."""
+    """The policy of a configuration. OptionError for a network that can't see prices."""
+    if config.priced and config.network != "encode_once":
+        raise OptionError(f"only encode_once can be priced, not {config.network}")
     return {"reencode": reencode, "encode_once": encode_once}[config.network].policy(config)
 
 

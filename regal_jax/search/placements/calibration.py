@@ -52,70 +52,66 @@ class Fit(NamedTuple):
 
     Attributes:
       machine: the likeliest one.
-      spread: float64[2 + O, 2 + O], the lower factor of the numbers' covariance: prices first.
+      slope: float64[N, 2 + O], of the times in units of how far they are trusted, by number of the
+        machine, prices first. variance: float64[2 + O], of the numbers by the prior.
     """
 
     machine: Machine
-    spread: np.ndarray
+    slope: np.ndarray
+    variance: np.ndarray
 
     def draw(self, rng: np.random.Generator) -> Machine:
-        """A machine that is as likely as it is to be drawn."""
-        change = self.spread @ rng.standard_normal(len(self.spread))
-        price, factor = self.machine
-        return Machine(np.maximum(price + change[:2], 0.0), factor + change[2:])
+        """A machine that is as likely as it is to be drawn, if paths stay as they are (Matheron's
+        rule: one by the prior, moved by what it misses)."""
+        numbers = rng.standard_normal(len(self.variance)) * np.sqrt(self.variance)
+        missed = self.slope @ numbers + rng.standard_normal(len(self.slope))
+        price, factor = np.split(numbers - _ridge(self.slope, self.variance, missed), [2])
+        return Machine(np.maximum(self.machine.price + price, 0.0), self.machine.factor + factor)
 
 
 def fit(problem: PlacementProblem, tried: Candidates, times: Sequence[float]) -> Fit:
     """The machine that candidates took these times [us] on, one or more."""
-    measured = np.asarray(times)
-    evidence = _Evidence(
-        problem, tried, measured, 1.0 / np.maximum(TIMES * measured, 1e-9), _prior(problem)
-    )
-    none = np.zeros(problem.graph.num_ops)
+    measured, num_ops = np.asarray(times), problem.graph.num_ops
+    deviation = np.concatenate([np.full(2, PRICES), np.full(num_ops, DURATIONS)])
+    trust = 1.0 / np.maximum(TIMES * measured, 1e-9)
+    evidence = _Evidence(problem, tried, measured, trust, deviation**2)
+    none = np.zeros(num_ops)
     starts = [Machine(np.array(price), none) for price in prices.sweep(GRID)]
     starts.sort(key=evidence.surprise)
     machine = min((_descended(evidence, one) for one in starts[:STARTS]), key=evidence.surprise)
-    precision, _ = evidence.normal_equations(machine)
-    return Fit(machine, np.linalg.inv(np.linalg.cholesky(precision)).T)
+    _, slope = evidence.errors(machine)
+    return Fit(machine, slope, evidence.variance)
 
 
 class _Evidence(NamedTuple):
-    """Measured times float64[N] and how far they count, 1 / us each; by number of a machine, how
-    far it is expected to be 0."""
+    """Measured times float64[N] and how far they count, 1 / us each; by number of a machine its
+    variance around 0 by the prior."""
 
     problem: PlacementProblem
     tried: Candidates
     measured: np.ndarray
-    weight: np.ndarray
-    prior: np.ndarray
+    trust: np.ndarray
+    variance: np.ndarray
+
+    def errors(self, machine: Machine) -> tuple[np.ndarray, np.ndarray]:
+        """float64[N]: measured less modelled times, as far as they count; the latter's slope."""
+        modelled, slope = paths(self.problem, machine, self.tried)
+        return (self.measured - modelled) * self.trust, slope * self.trust[:, None]
 
     def surprise(self, machine: Machine) -> float:
         """What is to be least: minus twice the logarithm of the posterior, but for a constant."""
-        modelled, _ = paths(self.problem, machine, self.tried)
-        error = (self.measured - modelled) * self.weight
-        return float(error @ error + self.prior @ np.concatenate(machine) ** 2)
-
-    def normal_equations(self, machine: Machine) -> tuple[np.ndarray, np.ndarray]:
-        """(matrix, right side) of the step to the least surprise if paths stay as they are."""
-        modelled, slope = paths(self.problem, machine, self.tried)
-        rows = slope * self.weight[:, None]
-        error = (self.measured - modelled) * self.weight
-        side = rows.T @ error - self.prior * np.concatenate(machine)
-        return rows.T @ rows + np.diag(self.prior), side
-
-
-def _prior(problem: PlacementProblem) -> np.ndarray:
-    durations = np.full(problem.graph.num_ops, DURATIONS)
-    return np.concatenate([np.full(2, PRICES), durations]) ** -2.0
+        error, _ = self.errors(machine)
+        return float(error @ error + np.sum(np.concatenate(machine) ** 2 / self.variance))
 
 
 def _descended(evidence: _Evidence, machine: Machine) -> Machine:
     """The end of a few steps of Gauss and Newton, each halved until it is one down."""
     least = evidence.surprise(machine)
     for _ in range(STEPS):
-        step = np.linalg.solve(*evidence.normal_equations(machine))
+        numbers, (error, slope) = np.concatenate(machine), evidence.errors(machine)
+        step = _ridge(slope, evidence.variance, error + slope @ numbers) - numbers
         for _ in range(HALVINGS):
-            price, factor = np.split(np.concatenate(machine) + step, [2])
+            price, factor = np.split(numbers + step, [2])
             moved = Machine(np.maximum(price, 0.0), factor)
             if (surprise := evidence.surprise(moved)) < least:
                 machine, least = moved, surprise
@@ -124,6 +120,13 @@ def _descended(evidence: _Evidence, machine: Machine) -> Machine:
         else:
             break
     return machine
+
+
+def _ridge(slope: np.ndarray, variance: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """float64[2 + O]: the numbers of least surprise for slope @ numbers = value, measured with a
+    deviation of 1, from as many equations as measurements."""
+    spread = slope * variance
+    return spread.T @ np.linalg.solve(spread @ slope.T + np.eye(len(slope)), value)
 
 
 def on_machine(problem: PlacementProblem, machine: Machine) -> PlacementProblem:

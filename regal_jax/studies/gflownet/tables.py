@@ -195,13 +195,13 @@ def paired_text(title: str, lines: Sequence[Paired]) -> str:
 def page(rows: Sequence[Row]) -> str:
     """Table 3 of rows, the paper's numbers beside, in Markdown."""
     lines, wide = over_graphs(rows, _setting(rows)), ("proxy_1", *targets(rows), "ged")
-    table = [_own_row(line, [m for m in wide if m in line.cells]) for line in lines]
+    table = [{"method": line.method} | _row(line.cells, wide) for line in lines]
     table += [_paper_row(method, PAPER_TABLE_3, wide) for method in PAPER_TABLE_3]
     caption = (
         f"{_asked(rows)}\nSpeedups of the best on the proxy and on each target, mean and 95 %"
         " interval over graphs."
     )
-    return f"{caption}\n\n{tables.markdown_table(_filled(table))}\n"
+    return f"{caption}\n\n{tables.markdown_table(table)}\n"
 
 
 def page_of_spread(rows: Sequence[Row]) -> str:

@@ -16,7 +16,7 @@ from regal_jax.environments.execution import targets
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.policies.gflownet import encode_once, reencode, types
-from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs, padded_inputs
+from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs, flow_policy, padded_inputs
 from regal_jax.policies.gflownet.rollout import states
 from regal_jax.search.list_scheduling import scheduler
 from tests.oracles import flows
@@ -343,3 +343,8 @@ def test_a_priced_policy_tells_prices_apart():
         for platform in (Platform(2), DEAR)
     ]
     assert found[0].flow != pytest.approx(found[1].flow, abs=1e-4)
+
+
+def test_only_encode_once_can_be_priced():
+    with pytest.raises(OptionError, match="only encode_once can be priced, not reencode"):
+        flow_policy(dataclasses.replace(REENCODE, priced=True))

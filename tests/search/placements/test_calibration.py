@@ -80,7 +80,8 @@ def test_machines_drawn_spread_as_the_covariance_says():
     fitted = calibration.fit(PROBLEM, few, candidates.makespans(PROBLEM, few))
     rng = np.random.default_rng(0)
     drawn = np.array([fitted.draw(rng).factor for _ in range(4000)])
-    expected = np.sqrt(np.diag(fitted.spread @ fitted.spread.T))[2:]
+    precision = fitted.slope.T @ fitted.slope + np.diag(1 / fitted.variance)
+    expected = np.sqrt(np.diag(np.linalg.inv(precision)))[2:]
     np.testing.assert_allclose(drawn.std(axis=0), expected, rtol=0.1)
     assert expected.max() == pytest.approx(calibration.DURATIONS, rel=0.02)
     assert min(min(fitted.draw(rng).price) for _ in range(50)) >= 0.0

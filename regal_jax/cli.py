@@ -1,16 +1,19 @@
-"""The ``regal-jax`` command: schedule, import, check, info and explain."""
+"""The ``regal-jax`` command: schedule, import, check, info, explain and methods."""
 
 import argparse
 import dataclasses
+import json
+import re
 import sys
 import types
 import typing
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from regal_jax import api, compilation_cache, registry
+from regal_jax import __version__, api, compilation_cache, registry
 from regal_jax.compiler.explain import page
 from regal_jax.compiler.explain import text as explain_text
 from regal_jax.compiler.explain.explain import explain_named
@@ -88,10 +91,13 @@ def schedule(options: argparse.Namespace) -> None:
         traces.save_trace(graph, best, options.trace, platform)
     if options.plot:
         _plot(graph, simple, best, options.plot, platform)
-    say(tables.comparison({f"{label} ({simple.method})": simple, best.method: best}))
-    if target is not None:
+    if options.json:
+        _say_json({label: _costs(simple), "schedule": _costs(best), "wrote": outputs})
+    else:
+        say(tables.comparison({f"{label} ({simple.method})": simple, best.method: best}))
+    if target is not None and not options.json:
         say(f"\n{_on_target(graph, best, target, platform)}")
-    for path in outputs:
+    for path in [] if options.json else outputs:
         say(f"wrote {path}")
     if not on_machines:
         _check_feasible(best, platform)
@@ -123,6 +129,10 @@ def check(options: argparse.Namespace) -> None:
     )
     start = None if on_machines else cost.start
     claims.check_claims(claimed, cost.peak_memory, cost.makespan, start)
+    if options.json:
+        memory = None if on_machines else cost.peak_memory.tolist()
+        _say_json({"valid": True, "peak_memory": memory, "makespan": cost.makespan})
+        return
     if on_machines:
         say(f"valid on {claimed.num_devices} machine types: makespan {cost.makespan:g} us")
         return
@@ -136,36 +146,19 @@ def info(options: argparse.Namespace) -> None:
     if options.plot:
         files.check_writable(options.plot)
         figures.check_suffix(options.plot)
-    length, _ = precedence.critical_path(graph)
-    rows = {
-        "name": graph.name,
-        "family": graph.family,
-        "source": graph.source,
-        "ops": graph.num_ops,
-        "tensors": graph.num_tensors,
-        "edges": len(graph.edges),
-        "depth [ops]": int(precedence.levels(graph).max(initial=-1)) + 1,
-        "bytes in all tensors": tables.human_bytes(int(graph.size.sum())),
-        "persistent bytes": tables.human_bytes(int(graph.size[graph.persistent].sum())),
-        "work": tables.human_time_us(float(graph.duration.sum())),
-        "critical path": tables.human_time_us(float(length)),
-        f"peak memory at least, {platform.num_devices} devices": tables.human_bytes(
-            bounds.peak_memory_bound(graph, platform.num_devices)
-        ),
-        f"makespan at least, {platform.num_devices} devices": tables.human_time_us(
-            bounds.makespan_bound(graph, platform)
-        ),
-    }
-    if graph.capacity is not None:
-        rows["capacity of machine types"] = " ".join(map(str, graph.capacity.tolist()))
-        rows["makespan at least, on them"] = tables.human_time_us(MachineProblem(graph).lower_bound)
-    width = max(len(key) for key in rows)
-    say("\n".join(f"{key:<{width}}  {one_line(str(value))}" for key, value in rows.items()))
+    facts = _facts(graph, platform)
+    if options.json:
+        _say_json({key: value for key, (value, _) in facts.items()})
+    else:
+        width = max(len(key) for key in facts)
+        lines = ((key, one_line(human(value))) for key, (value, human) in facts.items())
+        say("\n".join(f"{key:<{width}}  {text}" for key, text in lines))
     if options.plot:
         from regal_jax.reporting import graph_plot
 
         graph_plot.plot_graph(graph, options.plot)
-        say(f"wrote {options.plot}")
+        if not options.json:
+            say(f"wrote {options.plot}")
 
 
 def explain(options: argparse.Namespace) -> None:
@@ -179,6 +172,71 @@ def explain(options: argparse.Namespace) -> None:
     say(explain_text.explanation_text(explanation, top=options.top))
     if options.html:
         say(f"wrote {options.html}")
+
+
+def methods(options: argparse.Namespace) -> None:
+    """Lists the methods: for which graphs, learned or not, from which paper, what they do."""
+    problems: dict[str, list[str]] = {}
+    found: dict[str, registry.Method] = {}
+    for (problem, name), method in registry.entries("method").items():
+        problems.setdefault(name, []).append(_GRAPHS.get(problem, problem))
+        found.setdefault(name, method)
+    rows = [
+        {
+            "method": name,
+            "for": ", ".join(problems[name]),
+            "learned": "learned" if found[name].learned else "",
+            "from": found[name].paper or "ours, or classical",
+            "what it does": found[name].summary,
+        }
+        for name in sorted(found)
+    ]
+    _say_json(rows) if options.json else say(tables.text_table(rows))
+
+
+_GRAPHS = {"placement": "devices", "rcpsp": "machine types"}
+
+
+def _facts(graph: ComputationGraph, platform: Platform) -> dict[str, tuple[Any, Any]]:
+    """By what it is: a number in bytes or us, and how a person reads it."""
+    many, memory, time = f"{platform.num_devices} devices", tables.human_bytes, tables.human_time_us
+    length, _ = precedence.critical_path(graph)
+    facts: dict[str, tuple[Any, Any]] = {
+        "name": (graph.name, str),
+        "family": (graph.family, str),
+        "source": (graph.source, str),
+        "ops": (graph.num_ops, str),
+        "tensors": (graph.num_tensors, str),
+        "edges": (len(graph.edges), str),
+        "depth [ops]": (int(precedence.levels(graph).max(initial=-1)) + 1, str),
+        "bytes in all tensors": (int(graph.size.sum()), memory),
+        "persistent bytes": (int(graph.size[graph.persistent].sum()), memory),
+        "work": (float(graph.duration.sum()), time),
+        "critical path": (float(length), time),
+        f"peak memory at least, {many}": (
+            int(bounds.peak_memory_bound(graph, platform.num_devices)),
+            memory,
+        ),
+        f"makespan at least, {many}": (float(bounds.makespan_bound(graph, platform)), time),
+    }
+    if graph.capacity is not None:
+        capacity = graph.capacity.tolist()
+        facts["capacity of machine types"] = (capacity, lambda units: " ".join(map(str, units)))
+        facts["makespan at least, on them"] = (float(MachineProblem(graph).lower_bound), time)
+    return facts
+
+
+def _costs(schedule: Schedule) -> dict[str, Any]:
+    """What a schedule costs and how it was found, for --json."""
+    names = (
+        *("method", "objective", "peak_memory", "makespan", "target_time"),
+        *("lower_bound", "is_optimal", "evaluations", "seconds"),
+    )
+    return {name: getattr(schedule, name) for name in names}
+
+
+def _say_json(value: Any) -> None:
+    say(json.dumps(value, indent=2))
 
 
 class _Recorded:
@@ -254,12 +312,14 @@ _GRAPH = "a .json, .jsonl, .onnx, .pbtxt, .pb or .hlo / .txt (XLA) file"
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="regal-jax", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"regal-jax {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_schedule(_command(commands, "schedule", schedule))
     _add_import(_command(commands, "import", import_))
     _add_check(_command(commands, "check", check))
     _add_info(_command(commands, "info", info))
     _add_explain(_command(commands, "explain", explain))
+    _add_json(_command(commands, "methods", methods))
     return parser
 
 
@@ -267,11 +327,32 @@ def _add_schedule(command: argparse.ArgumentParser) -> None:
     _add_graph(command)
     for name, hint in typing.get_type_hints(Options, include_extras=True).items():
         kind, text = typing.get_args(hint)
-        text = ", ".join(registry.names("method")) if name == "method" else text
-        command.add_argument(f"--{name}", default=getattr(Options, name), **_flag(kind, text))
+        text = "what to search with; regal-jax methods lists them" if name == "method" else text
+        flag = _CAPACITY if name == "memory_capacity" else _flag(kind, text)
+        command.add_argument(f"--{name}", default=getattr(Options, name), **flag)
     command.add_argument("--output", type=_text, help="schedule file to write (.json)")
     command.add_argument("--trace", type=_text, help="Perfetto / Chrome trace to write (.json)")
     command.add_argument("--plot", type=_text, help="picture to write (.png, .svg, .pdf)")
+    _add_json(command)
+
+
+def _add_json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print JSON, in bytes and us")
+
+
+def _bytes(text: str) -> int:
+    """Bytes, of a number with or without a unit: 2GiB, 1.5MiB, 500MB, 4096."""
+    found = re.fullmatch(r"(-?\d+(?:\.\d+)?) ?(?:([KMGT]?)(i?)B)?", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not bytes, such as 2GiB, 500MB or 4096")
+    number, prefix, binary = found.groups()
+    exponent = " KMGT".index(prefix or " ")
+    if "." in number and exponent == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is a part of a byte")
+    return round(Fraction(number) * (1024 if binary else 1000) ** exponent)
+
+
+_CAPACITY: dict[str, Any] = {"type": _bytes, "help": "bytes per device, such as 2GiB"}
 
 
 def _flag(hint: Any, text: str) -> dict[str, Any]:
@@ -331,12 +412,14 @@ def _add_check(command: argparse.ArgumentParser) -> None:
     _add_graph(command)
     command.add_argument("schedule", metavar="SCHEDULE", type=_text, help="a schedule file")
     _add_platform(command, with_devices=False)
+    _add_json(command)
 
 
 def _add_info(command: argparse.ArgumentParser) -> None:
     _add_graph(command)
     command.add_argument("--plot", type=_text, help="picture to write (.png, .svg, .pdf)")
     _add_platform(command)
+    _add_json(command)
 
 
 def _add_explain(command: argparse.ArgumentParser) -> None:
@@ -364,7 +447,7 @@ def _command(commands, name: str, run) -> argparse.ArgumentParser:
 def _add_platform(command: argparse.ArgumentParser, *, with_devices: bool = True) -> None:
     if with_devices:
         command.add_argument("--num_devices", type=int, help="2, or the number of machine types")
-    command.add_argument("--memory_capacity", type=int, help="bytes per device")
+    command.add_argument("--memory_capacity", **_CAPACITY)
     command.add_argument("--latency", type=float, default=0.0, help="us per transfer")
     command.add_argument("--per_byte", type=float, default=0.0, help="us per byte transferred")
 

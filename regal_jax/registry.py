@@ -5,6 +5,7 @@ distributions name the modules that do so as entry points of the groups ``regal_
 ``regal_jax.policies``, ``regal_jax.environments``, ``regal_jax.datasets``, ``regal_jax.importers``.
 """
 
+import difflib
 import functools
 import importlib
 import warnings
@@ -182,15 +183,22 @@ def find_method(name: str, problem: str) -> Method:
         reason = f"{' and '.join(scopes[:-1])}, but this problem is one that {scopes[-1]}"
     known = [known for where, known in methods if where == problem]
     known.sort(key=lambda name: name != "auto")  # the default first
-    raise OptionError(f"method {name!r} {reason}; choose from {', '.join(known)}")
+    raise OptionError(f"method {name!r} {reason}{_meant(name, known)}")
 
 
 def find(kind: Kind, name: str) -> Entry:
     """The entry of a name. Raises OptionError naming those there are."""
     known = entries(kind)
     if name not in known:
-        raise OptionError(f"{kind} {name!r} is unknown; choose from {', '.join(known)}")
+        raise OptionError(f"{kind} {name!r} is unknown{_meant(name, list(known))}")
     return known[name]
+
+
+def _meant(name: str, known: list[str]) -> str:
+    """What to choose from, the nearest name first."""
+    near = difflib.get_close_matches(name, known, 1)
+    question = f" (did you mean {near[0]}?)" if near and near[0] != name else ""
+    return f"{question}; choose from {', '.join(known)}"
 
 
 def names(kind: Kind) -> list[str]:
@@ -205,8 +213,8 @@ def entries(kind: Kind) -> Mapping[Any, Any]:
 
 
 def first_line(function: Callable) -> str:
-    """The first sentence of a function's docstring, in one line."""
-    while isinstance(function, functools.partial):
+    """The first sentence of a function's docstring, in one line; a partial may have its own."""
+    while isinstance(function, functools.partial) and "__doc__" not in vars(function):
         function = function.func
     text = " ".join((function.__doc__ or "").split("\n\n")[0].split())
     return text.split(". ")[0].split("; ")[0].rstrip(".")

@@ -3,13 +3,14 @@
 import gzip
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import regal_jax as rj
-from regal_jax import api, cli
+from regal_jax import api, cli, registry
 from regal_jax.options import Options
 from regal_jax.reporting import tables
 from tests.policies.cases import random_graph
@@ -409,3 +410,67 @@ def test_info_names_the_remedy_without_matplotlib(graph_file, tmp_path, capsys, 
     assert run("info", graph_file, f"--plot={tmp_path / 'p.png'}") == 2
     assert "regal_jax[plot]" in assert_one_line(capsys)
     assert [path.name for path in tmp_path.iterdir()] == ["graph.json"]
+
+
+def test_the_version_and_the_module(capsys):
+    with pytest.raises(SystemExit) as stop:
+        run("--version")
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"regal-jax {rj.__version__}\n"
+    command = [sys.executable, "-m", "regal_jax", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith(
+        "regal-jax "
+    )
+
+
+def test_methods_are_listed(capsys):
+    assert run("methods", "--json") == 0
+    rows = {row["method"]: row for row in json.loads(capsys.readouterr().out)}
+    assert set(rows) == set(registry.names("method"))
+    assert rows["auto"]["for"] == "devices, machine types"
+    assert (rows["gflownet"]["learned"], rows["heft"]["learned"]) == ("learned", "")
+    assert rows["metropolis"]["what it does"] != rows["list_sampling"]["what it does"]
+    assert run("methods") == 0
+    table = capsys.readouterr().out.splitlines()
+    assert len(table) == 2 + len(rows)
+    assert table[0].split()[:3] == ["method", "for", "learned"]
+
+
+def test_json_is_in_bytes_and_us(graph_file, tmp_path, capsys):
+    output = tmp_path / "s.json"
+    assert run("schedule", graph_file, *FAST, "--json", f"--output={output}") == 0
+    told, schedule = json.loads(capsys.readouterr().out), rj.load_schedule(output)
+    assert told["schedule"]["peak_memory"] == list(schedule.peak_memory)
+    assert told["schedule"]["lower_bound"] == schedule.lower_bound
+    assert told["best simple order"]["makespan"] > 0
+    assert told["wrote"] == [str(output)]
+    assert run("check", graph_file, output, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "valid": True,
+        "peak_memory": list(schedule.peak_memory),
+        "makespan": schedule.makespan,
+    }
+    assert run("info", graph_file, "--json") == 0
+    facts, graph = json.loads(capsys.readouterr().out), rj.load_graph(graph_file)
+    assert facts["ops"] == graph.num_ops
+    assert facts["bytes in all tensors"] == int(graph.size.sum())
+    assert facts["work"] == pytest.approx(graph.duration.sum())
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("2GiB", 2**31), ("1.5MiB", 3 * 2**19), ("500MB", 500_000_000), ("4096", 4096), ("7 B", 7)],
+)
+def test_sizes_have_units(text, number):
+    assert cli._bytes(text) == number
+
+
+@pytest.mark.parametrize("text", ["2GBi", "1.5", "0.5B", "GiB", "", "2e9", "nan"])
+def test_sizes_that_are_none(graph_file, capsys, text):
+    assert run("info", graph_file, f"--memory_capacity={text}") == 2
+    assert "--memory_capacity" in assert_one_line(capsys)
+
+
+def test_a_name_that_is_nearly_right(graph_file, capsys):
+    assert run("schedule", graph_file, "--method=price_swep", "--objective=makespan") == 2
+    assert "did you mean price_sweep?" in assert_one_line(capsys)

@@ -53,11 +53,19 @@ def run_sampler(problem: PlacementProblem, budget: Budget, *, name: str) -> Resu
 
 
 _EVALUATIONS = {"price_sweep": samplers.SWEPT, "metropolis": WALK}
+_SAMPLERS = {
+    "list_sampling": samplers.sample_lists,
+    "random_ties": samplers.sample_random_ties,
+    "price_sweep": samplers.sample_price_sweep,
+    "one_shot": samplers.sample_one_shot,
+    "gflownet": samplers.sample_gflownet,
+    "ppo": samplers.sample_ppo,
+    "metropolis": samplers.sample_metropolis,
+}
 
-for _name in (
-    *("list_sampling", "random_ties", "price_sweep", "one_shot"),
-    *("gflownet", "ppo", "metropolis"),
-):
+for _name, _sampler in _SAMPLERS.items():
+    _run = functools.partial(run_sampler, name=_name)
+    _run.__doc__ = _sampler.__doc__
     registry.method(
         _name,
         evaluations=_EVALUATIONS.get(_name, SAMPLES),
@@ -66,7 +74,7 @@ for _name in (
         decodings=("sample",) if _name == "one_shot" else (),
         learned=_name in ("one_shot", "gflownet", "ppo"),
         paper=PAPER if _name in ("gflownet", "ppo") else "",
-    )(functools.partial(run_sampler, name=_name))
+    )(_run)
 
 
 def best_on_target(problem: PlacementProblem, name: str, budget: Budget, target: Target) -> Result:

@@ -33,7 +33,10 @@ RULES = ["depth_first", "breadth_first", "random_order", "lpmf", "xla_list", "xl
 LIST_HEURISTICS = ["critical_path", "heft", "cpop", "etf", "hbmct"]
 ORDERING = ["topoformer", "dp", "approximate_dp", "depth_first_dp", "random_orders", "exact"]
 """Methods for the memory of one device; see ``test_methods_ordering`` for more."""
-SAMPLING = ["list_sampling", "price_sweep", "one_shot", "gflownet", "ppo"]
+SAMPLING = [
+    *("list_sampling", "random_ties", "price_sweep", "one_shot"),
+    *("gflownet", "ppo", "metropolis"),
+]
 """Methods for the makespan that return the best of many samples; ``test_robust`` has more."""
 FIXED = dict.fromkeys(RULES, 2) | dict.fromkeys(
     [*LIST_HEURISTICS, *ORDERING[:-1], "partition_dfs", "metis_dfs", "mtkahypar_dfs"], 1

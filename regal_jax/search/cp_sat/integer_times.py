@@ -13,6 +13,9 @@ import numpy as np
 TIME_BITS = 36
 """The longest schedule is less than ``2**TIME_BITS`` units, so that rounding loses little."""
 
+MOST_BITS = 1023
+"""A power of two beyond is no floating-point number."""
+
 PARTS = 100
 """Of the least time, the most that a common divisor is looked for in."""
 
@@ -51,7 +54,7 @@ def time_unit(times: np.ndarray, longest: float) -> TimeUnit | None:
     """The unit for times (us) of schedules of at most ``longest`` us; None for an infinite one."""
     if not np.isfinite(longest):
         return None
-    most = TIME_BITS - int(np.frexp(longest)[1])
+    most = min(TIME_BITS - int(np.frexp(longest)[1]), MOST_BITS)
     bits = _bits(times, most)
     if np.all(np.ldexp(times, bits) % 1 == 0):
         return TimeUnit(2.0**bits, True, True)

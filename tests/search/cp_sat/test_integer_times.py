@@ -47,3 +47,12 @@ def test_others_are_rounded_down():
 
 def test_endless_schedules_have_no_unit():
     assert time_unit(np.array([1.0]), np.inf) is None
+
+
+@pytest.mark.parametrize("least", [1e-300, 5e-324])
+def test_hardly_any_time(least):
+    times = np.array([least, 3 * least])
+    unit = time_unit(times, float(times.sum()))
+    units = np.array(unit.whole(times), float)
+    assert np.all(np.isfinite(units))
+    assert 0 <= unit.bound(units.sum(), 2) <= times.sum()

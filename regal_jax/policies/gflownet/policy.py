@@ -14,6 +14,7 @@ import numpy as np
 from regal_jax import registry
 from regal_jax.environments.construction.env import ConstructionProblem, construction_problem
 from regal_jax.environments.execution import targets
+from regal_jax.environments.placement.tasks import task_graph, upward_ranks
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.graphs import batching, precedence
@@ -60,6 +61,8 @@ def flow_inputs(
     features[: graph.num_ops] = found
     tail = np.zeros(size, np.float32)
     tail[: graph.num_ops] = precedence.bottom_levels(graph)
+    tasks, rank = task_graph(graph, platform), np.zeros(size, np.float32)
+    rank[tasks.op] = upward_ranks(tasks)
     work = float(graph.duration.sum())
     bound = np.float32(max(work / platform.num_devices, tail.max(initial=0.0)))
     return FlowInputs(
@@ -67,7 +70,7 @@ def flow_inputs(
         features=features,
         relations=relations(graph, size, num_edges),
         tail=tail,
-        rank=_ranks(graph, problem) if problem.delay.any() else tail,
+        rank=rank,
         prices=prices.astype(np.float32),
         bound=bound if bound > 0 else np.float32(1.0),
         window=np.ones(width if window is None else window, bool),
@@ -97,15 +100,6 @@ def _features(
     delay = problem.delay[: graph.num_ops, : graph.num_ops] / (graph.duration.mean() or 1.0)
     moved = np.column_stack([delay.max(axis=1, initial=0.0), delay.sum(axis=0)])
     return np.column_stack([found, np.log1p(moved)])
-
-
-def _ranks(graph: ComputationGraph, problem: ConstructionProblem) -> np.ndarray:
-    """float32[O], see ``FlowInputs``."""
-    rank = np.zeros_like(problem.duration)
-    for op in graph.topological_order[::-1]:
-        after = np.where(problem.before[op], problem.delay[op] + rank, 0.0)
-        rank[op] = problem.duration[op] + after.max(initial=0.0)
-    return rank
 
 
 def check_fits(graph: ComputationGraph, platform: Platform, config: FlowConfig) -> None:

@@ -7,12 +7,18 @@ Ties that the papers break at random go to the lowest topological position and t
 
 import numpy as np
 
+from regal_jax.environments.placement.tasks import (
+    TaskGraph,
+    downward_ranks,
+    task_graph,
+    upward_ranks,
+)
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.search.list_scheduling import kernels
 from regal_jax.search.list_scheduling import scheduler as lists
-from regal_jax.search.list_scheduling.scheduler import Heuristic, TaskGraph, Timetable
+from regal_jax.search.list_scheduling.scheduler import Heuristic, Timetable
 
 
 def heft(graph: ComputationGraph, platform: Platform) -> Schedule:
@@ -71,15 +77,15 @@ def critical_path(graph: ComputationGraph, platform: Platform) -> Schedule:
 
 def heft_timetable(tasks: TaskGraph, num_devices: int) -> Timetable:
     """See ``heft``."""
-    order = _decreasing(lists.upward_ranks(tasks))
+    order = _decreasing(upward_ranks(tasks))
     anywhere = np.full(len(order), -1)
     return Timetable(*kernels.insert_in_order(tasks, order, anywhere, num_devices))
 
 
 def cpop_timetable(tasks: TaskGraph, num_devices: int) -> Timetable:
     """See ``cpop``."""
-    upward = lists.upward_ranks(tasks)
-    rank = np.argsort(_decreasing(upward + lists.downward_ranks(tasks)))
+    upward = upward_ranks(tasks)
+    rank = np.argsort(_decreasing(upward + downward_ranks(tasks)))
     pinned = np.full(len(rank), -1)
     pinned[_longest_path(tasks, upward)] = num_devices - 1
     order = kernels.order_of_ready(tasks, rank)
@@ -93,7 +99,7 @@ def etf_timetable(tasks: TaskGraph, num_devices: int) -> Timetable:
 
 def hbmct_timetable(tasks: TaskGraph, num_devices: int) -> Timetable:
     """See ``hbmct``."""
-    order = _decreasing(lists.upward_ranks(tasks))
+    order = _decreasing(upward_ranks(tasks))
     return Timetable(*kernels.balanced_groups(tasks, order, num_devices))
 
 
@@ -121,7 +127,7 @@ HEURISTICS = {
 
 
 def _schedule(graph: ComputationGraph, platform: Platform, heuristic: Heuristic) -> Schedule:
-    tasks = lists.task_graph(graph, platform)
+    tasks = task_graph(graph, platform)
     timetable = heuristic(tasks, platform.num_devices)
     return lists.to_schedule(graph, tasks, timetable, platform.num_devices)
 
@@ -134,7 +140,7 @@ def _decreasing(values: np.ndarray) -> np.ndarray:
 def _by_static_level(tasks: TaskGraph) -> np.ndarray:
     """int64[O]: the place of each task among all, by its longest path of durations."""
     without_delay = tasks._replace(delay=np.zeros_like(tasks.delay))
-    return np.argsort(_decreasing(lists.upward_ranks(without_delay)))
+    return np.argsort(_decreasing(upward_ranks(without_delay)))
 
 
 def _longest_path(tasks: TaskGraph, upward: np.ndarray) -> list[int]:

@@ -11,12 +11,12 @@ import numpy as np
 
 from regal_jax.environments.construction.chains import previous_ops
 from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.environments.placement.tasks import task_graph
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError, ScheduleError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.native.compilation import jit_with_arrays
 from regal_jax.native.threads import over_threads
-from regal_jax.search.list_scheduling import scheduler
 from regal_jax.search.orders import rules
 
 
@@ -93,7 +93,7 @@ def makespans(problem: PlacementProblem, candidates: Candidates) -> np.ndarray:
     if problem.objective != "makespan":
         raise OptionError(f"candidates are for the objective makespan, not {problem.objective}")
     _check(problem, candidates)
-    tasks = scheduler.task_graph(problem.graph, problem.platform)
+    tasks = task_graph(problem.graph, problem.platform)
     task = np.argsort(tasks.op)
     makespan = np.empty(len(candidates.sequence))
 

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.environments.placement.tasks import TaskGraph, task_graph
 from regal_jax.native.compilation import inlined_with_arrays, jit_with_arrays
-from regal_jax.search.list_scheduling import heuristics, scheduler
+from regal_jax.search.list_scheduling import heuristics
 from regal_jax.search.placements import candidates
 from regal_jax.search.placements.candidates import Candidates
 
@@ -48,7 +49,7 @@ def sample(
 ) -> Candidates:
     """``count`` states of one walk of so many moves, evenly from its second half."""
     num_ops, rng = problem.graph.num_ops, np.random.default_rng(seed)
-    tasks = scheduler.task_graph(problem.graph, problem.platform)
+    tasks = task_graph(problem.graph, problem.platform)
     chains = _list_schedule(problem, tasks)
     scratch = Scratch(
         *(np.zeros(num_ops, np.int64) for _ in range(2)), *(np.zeros(num_ops) for _ in range(2))
@@ -66,7 +67,7 @@ def sample(
     return found
 
 
-def _list_schedule(problem: PlacementProblem, tasks: scheduler.TaskGraph) -> Chains:
+def _list_schedule(problem: PlacementProblem, tasks: TaskGraph) -> Chains:
     graph, num_devices = problem.graph, problem.num_devices
     schedule = heuristics.critical_path(graph, problem.platform)
     (placement,), (sequence,) = candidates.from_schedules([schedule])

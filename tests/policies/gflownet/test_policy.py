@@ -18,11 +18,11 @@ from regal_jax.errors import OptionError
 from regal_jax.policies.gflownet import encode_once, reencode, types
 from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs, flow_policy, padded_inputs
 from regal_jax.policies.gflownet.rollout import states
-from regal_jax.search.list_scheduling import scheduler
 from tests.oracles import flows
 from tests.policies.gflownet.cases import (
     ENCODE_ONCE,
     GRAPH,
+    PRICED,
     REENCODE,
     decide,
     decisions,
@@ -279,7 +279,6 @@ def test_inputs_of_graphs_that_take_no_time_are_finite():
         assert np.isfinite(leaf).all()
 
 
-PRICED = dataclasses.replace(ENCODE_ONCE, encoder="mlp", guided=True, priced=True)
 DEAR = Platform(2, latency=1.5, per_byte=0.0)
 LARGE = DIAMOND.replace(size=np.array([10, 30, 0, 5]))
 
@@ -287,9 +286,11 @@ LARGE = DIAMOND.replace(size=np.array([10, 30, 0, 5]))
 def test_upward_ranks_are_those_of_heft():
     platform = Platform(2, latency=0.5, per_byte=0.25)
     inputs = flow_inputs(LARGE, platform, PRICED, 8, 20, 8)
-    tasks = scheduler.task_graph(LARGE, platform)
+    delays, producers = 0.5 + 0.25 * LARGE.size, LARGE.edges[:, 0]
     expected = np.zeros(8)
-    expected[tasks.op] = scheduler.upward_ranks(tasks)
+    for op in (3, 2, 1, 0):
+        after = [delays[t] + expected[v] for _, t, v in LARGE.edges[producers == op].tolist()]
+        expected[op] = LARGE.duration[op] + max(after, default=0.0)
     np.testing.assert_allclose(inputs.rank, expected, rtol=1e-6)
     free = flow_inputs(LARGE, Platform(2), PRICED)
     np.testing.assert_array_equal(free.rank, free.tail)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from regal_jax.environments.placement import bounds, checker
 from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.environments.placement.tasks import task_graph, upward_ranks
 from regal_jax.environments.platform import Platform
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -40,7 +41,7 @@ def data_graph(durations, edges, sizes=None) -> ComputationGraph:
 
 def planned(name, graph, platform):
     """(device, start) by op, of a heuristic's own plan."""
-    tasks = scheduler.task_graph(graph, platform)
+    tasks = task_graph(graph, platform)
     place, start = TIMETABLES[name](tasks, platform.num_devices)
     return {int(op): (int(d), float(s)) for op, d, s in zip(tasks.op, place, start, strict=True)}
 
@@ -60,7 +61,7 @@ def test_schedules_are_valid_and_no_longer_than_planned(graph, platform, name):
     schedule = HEURISTICS[name](graph, platform)
     assert schedule.objective == "makespan"
     cost = checker.evaluate(graph, schedule, platform)
-    tasks = scheduler.task_graph(graph, platform)
+    tasks = task_graph(graph, platform)
     timetable = TIMETABLES[name](tasks, platform.num_devices)
     assert cost.makespan <= scheduler.makespan(tasks, timetable)
     assert np.all(cost.start[tasks.op] <= timetable.start)
@@ -76,7 +77,7 @@ def test_never_longer_than_planned_with_rounding(graph, data, name):
     graph = graph.replace(duration=np.array(durations))
     platform = Platform(data.draw(st.integers(1, 3)), latency=data.draw(times), per_byte=0.1)
     cost = checker.evaluate(graph, HEURISTICS[name](graph, platform), platform)
-    tasks = scheduler.task_graph(graph, platform)
+    tasks = task_graph(graph, platform)
     timetable = TIMETABLES[name](tasks, platform.num_devices)
     assert np.all(cost.start[tasks.op] <= timetable.start)
 
@@ -111,9 +112,9 @@ def test_earliest_task_first_is_list_scheduling_without_communication(graph, pla
 
 
 def b_levels(graph, platform):
-    tasks = scheduler.task_graph(graph, platform)
+    tasks = task_graph(graph, platform)
     levels = np.empty(graph.num_ops)
-    levels[tasks.op] = scheduler.upward_ranks(tasks)
+    levels[tasks.op] = upward_ranks(tasks)
     return levels
 
 

@@ -95,10 +95,10 @@ def schedule(options: argparse.Namespace) -> None:
         _say_json({label: _costs(simple), "schedule": _costs(best), "wrote": outputs})
     else:
         say(tables.comparison({f"{label} ({simple.method})": simple, best.method: best}))
-    if target is not None and not options.json:
-        say(f"\n{_on_target(graph, best, target, platform)}")
-    for path in [] if options.json else outputs:
-        say(f"wrote {path}")
+        if target is not None:
+            say(f"\n{_on_target(graph, best, target, platform)}")
+        for path in outputs:
+            say(f"wrote {path}")
     if not on_machines:
         _check_feasible(best, platform)
 

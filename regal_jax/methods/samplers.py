@@ -152,10 +152,11 @@ def sample_price_sweep(problem: PlacementProblem, budget: Budget) -> Candidates:
     """
     samples = budget.evaluations
     count = min(budget.options.candidates or CANDIDATES, samples)
-    levels = len(prices.sweep(count // 2))
-    left = samples - min(2 * levels, count)
+    at_price = len(price_sweep.HEURISTICS)
+    number = len(prices.sweep(count // at_price))
+    left = samples - min(at_price * number, count)
     drawn_too = min(left, LISTS)
-    moves = (left - drawn_too) // levels
+    moves = (left - drawn_too) // number
     every = price_sweep.schedules(
         *(problem.graph, problem.platform, count, budget.deadline), moves=moves, seed=budget.seed
     )

@@ -88,13 +88,14 @@ def _next(
     that are likely."""
     schedules, times = zip(*tried, strict=True)
     parents = [one.schedule for one in sorted(tried, key=lambda one: one.time)[:PARENTS]]
-    fitted = calibration.fit(problem, candidates.from_schedules(schedules), times)
-    known = {_name(schedule) for schedule in schedules}
+    measured = candidates.from_schedules(schedules)
+    fitted = calibration.fit(problem, measured, times)
+    known = {row.tobytes() for row in candidates.chains(measured)}
     found: list[Schedule] = []
     for attempt in range(ATTEMPTS * min(ROUND, most)):
         machine = fitted.draw(rng) if attempt else fitted.machine
         there = calibration.on_machine(problem, machine)
-        parent = parents[attempt % len(parents)]
+        parent = there.costed(parents[attempt % len(parents)])
         schedule = local_search.improve(there, parent, MOVES, int(rng.integers(2**31)))
         schedule = problem.costed(schedule)
         if problem.fits(schedule) and (name := _name(schedule)) not in known:

@@ -16,13 +16,14 @@ from regal_jax.errors import GraphError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import evolution, one_shot, pretrained, regal_paper, samplers
 from regal_jax.options import Budget, Options
-from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs, flow_policy
+from regal_jax.policies.gflownet.policy import flow_inputs, flow_policy
 from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.search.list_scheduling import heuristics, price_sweep
 from regal_jax.search.placements import candidates as candidates_of
 from regal_jax.training.checkpoints import load_policy, save_policy
 from tests.graphs.cases import single_input_graph
+from tests.policies.gflownet.cases import PRICED
 from tests.strategies import computation_graphs
 
 OPS = 24
@@ -253,20 +254,11 @@ def test_ops_that_take_no_time():
 
 def test_a_policy_that_knows_prices_is_asked_at_every_price(tmp_path):
     """At most as many as are tried, the best at each price; at free transfers as cheap as any."""
-    config = FlowConfig(
-        network="encode_once",
-        encoder="mlp",
-        layers=1,
-        size=8,
-        head_width=8,
-        guided=True,
-        priced=True,
-    )
     problem = problem_of("gflownet")
-    inputs = flow_inputs(GRAPH, problem.platform, config)
-    params = flow_policy(config).init(jax.random.key(0), inputs, problem.num_devices)
+    inputs = flow_inputs(GRAPH, problem.platform, PRICED)
+    params = flow_policy(PRICED).init(jax.random.key(0), inputs, problem.num_devices)
     path = tmp_path / "priced.policy"
-    save_policy(path, params, config, about={"system": "gflownet"})
+    save_policy(path, params, PRICED, about={"system": "gflownet"})
     found = sampled("gflownet", 200, policy=path, candidates=18)
     assert 2 <= len(found.sequence) <= 18
     assert len(candidates_of.distinct(found, 99).sequence) == len(found.sequence)

@@ -120,8 +120,7 @@ def search(
 
 
 def improve(problem: PlacementProblem, schedule: Schedule, moves: int, seed: int) -> Schedule:
-    """The better of a valid schedule and of what so many moves from it find, exactly costed."""
-    schedule = problem.costed(schedule)
+    """The better of a schedule that has the problem's costs and of what so many moves find."""
     if moves < 1 or problem.graph.num_ops == 0:
         return schedule
     start = schedule.ops_in_order().astype(np.int32), schedule.placement.astype(np.int32)

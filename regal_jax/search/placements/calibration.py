@@ -13,10 +13,10 @@ import numpy as np
 
 from regal_jax.environments.execution import prices
 from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.environments.placement.tasks import task_graph
 from regal_jax.environments.platform import Platform
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.native.compilation import jit_with_arrays
-from regal_jax.search.list_scheduling import scheduler
 from regal_jax.search.placements.candidates import Candidates
 
 DURATIONS = 0.3
@@ -74,7 +74,8 @@ def fit(problem: PlacementProblem, tried: Candidates, times: Sequence[float]) ->
     measured, num_ops = np.asarray(times), problem.graph.num_ops
     deviation = np.concatenate([np.full(2, PRICES), np.full(num_ops, DURATIONS)])
     trust = 1.0 / np.maximum(TIMES * measured, 1e-9)
-    evidence = _Evidence(problem, tried, measured, trust, deviation**2)
+    slopes = price_slopes(problem.graph)
+    evidence = _Evidence(problem, tried, measured, trust, deviation**2, slopes)
     none = np.zeros(num_ops)
     starts = [Machine(np.array(price), none) for price in prices.sweep(GRID)]
     starts.sort(key=evidence.surprise)
@@ -85,17 +86,18 @@ def fit(problem: PlacementProblem, tried: Candidates, times: Sequence[float]) ->
 
 class _Evidence(NamedTuple):
     """Measured times float64[N] and how far they count, 1 / us each; by number of a machine its
-    variance around 0 by the prior."""
+    variance around 0 by the prior; the graph's ``price_slopes``."""
 
     problem: PlacementProblem
     tried: Candidates
     measured: np.ndarray
     trust: np.ndarray
     variance: np.ndarray
+    slopes: np.ndarray
 
     def errors(self, machine: Machine) -> tuple[np.ndarray, np.ndarray]:
         """float64[N]: measured less modelled times, as far as they count; the latter's slope."""
-        modelled, slope = paths(self.problem, machine, self.tried)
+        modelled, slope = paths(self.problem, machine, self.tried, self.slopes)
         return (self.measured - modelled) * self.trust, slope * self.trust[:, None]
 
     def surprise(self, machine: Machine) -> float:
@@ -136,18 +138,23 @@ def on_machine(problem: PlacementProblem, machine: Machine) -> PlacementProblem:
     return PlacementProblem.on(graph, platform, problem.objective, shape=problem.shape)
 
 
+def price_slopes(graph: ComputationGraph) -> np.ndarray:
+    """float64[2, E], us: how the delays of ``task_graph``'s edges rise with either price."""
+    platforms = [prices.at_price(graph, Platform(1), price) for price in ((1.0, 0.0), (0.0, 1.0))]
+    return np.array([task_graph(graph, platform).delay for platform in platforms])
+
+
 def paths(
-    problem: PlacementProblem, machine: Machine, tried: Candidates
+    problem: PlacementProblem, machine: Machine, tried: Candidates, slopes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """float64[N], us: what candidates take on a machine; and float64[N, 2 + O], us: how that rises
-    with its numbers, by the longest path of each."""
+    with its numbers, by the longest path of each. ``slopes`` are the graph's ``price_slopes``."""
     graph, platform = problem.graph, _platform(problem, machine)
     duration = graph.duration * np.exp(machine.factor)
-    tasks = scheduler.task_graph(graph, platform)
-    unit = np.array([_delays(graph, (1.0, 0.0)), _delays(graph, (0.0, 1.0))])
+    tasks = task_graph(graph, platform)
     count = len(tried.sequence)
     time, slope = np.zeros(count), np.zeros((count, 2 + graph.num_ops))
-    _walk(tasks, duration, unit, np.argsort(tasks.op), tuple(tried), time, slope)
+    _walk(tasks, duration, slopes, np.argsort(tasks.op), tuple(tried), time, slope)
     return time, slope
 
 
@@ -156,13 +163,8 @@ def _platform(problem: PlacementProblem, machine: Machine) -> Platform:
     return prices.at_price(problem.graph, problem.platform, (latency, per_byte))
 
 
-def _delays(graph: ComputationGraph, price: prices.Price) -> np.ndarray:
-    """float64[E], us, of ``task_graph``'s edges at a price alone."""
-    return scheduler.task_graph(graph, prices.at_price(graph, Platform(1), price)).delay
-
-
 @jit_with_arrays
-def _walk(tasks, duration, unit, task, rows, time, slope):
+def _walk(tasks, duration, slopes, task, rows, time, slope):
     placement, sequence = rows
     num_ops = len(duration)
     arrival, finish = np.empty(num_ops), np.empty(num_ops)
@@ -193,6 +195,6 @@ def _walk(tasks, duration, unit, task, rows, time, slope):
             op = tasks.op[at]
             slope[row, 2 + op] += duration[op]
             if edge_in[at] >= 0:
-                slope[row, 0] += unit[0, edge_in[at]]
-                slope[row, 1] += unit[1, edge_in[at]]
+                slope[row, 0] += slopes[0, edge_in[at]]
+                slope[row, 1] += slopes[1, edge_in[at]]
             at = before[at]

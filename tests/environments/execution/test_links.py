@@ -9,18 +9,9 @@ from regal_jax.environments.execution import links
 from regal_jax.environments.execution.targets import TargetModel, simulated
 from regal_jax.environments.placement import checker
 from regal_jax.environments.platform import Platform
-from regal_jax.search.orders.rules import build_schedule, random_order
+from regal_jax.search.orders.rules import random_order
+from tests.environments.execution.cases import schedule_of
 from tests.strategies import computation_graphs
-
-
-def schedule_of(graph, placement, order, num_devices):
-    return build_schedule(
-        graph,
-        np.asarray(order, np.int32),
-        np.asarray(placement, np.int32),
-        objective="makespan",
-        num_devices=num_devices,
-    )
 
 
 def event_by_event(graph, schedule, delays, blocking):

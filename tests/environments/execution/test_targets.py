@@ -23,8 +23,9 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import samplers
 from regal_jax.options import Budget
 from regal_jax.search.list_scheduling.heuristics import critical_path
-from regal_jax.search.orders.rules import build_schedule, random_order
+from regal_jax.search.orders.rules import random_order
 from regal_jax.search.placements import candidates
+from tests.environments.execution.cases import schedule_of
 from tests.oracles import schedule_cost as oracle
 from tests.strategies import computation_graphs
 
@@ -40,16 +41,6 @@ GRAPH = ComputationGraph.create(
     duration=[3, 4, 5],
     name="net",
 )
-
-
-def schedule_of(graph, placement, order, num_devices=2):
-    return build_schedule(
-        graph,
-        np.array(order, np.int32),
-        np.array(placement, np.int32),
-        objective="makespan",
-        num_devices=num_devices,
-    )
 
 
 AMOUNT = st.sampled_from([0.0, 0.25, 1.5])

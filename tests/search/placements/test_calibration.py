@@ -16,6 +16,7 @@ from tests.graphs.cases import single_input_graph
 
 GRAPH = single_input_graph(seed=2, num_ops=30)
 PROBLEM = PlacementProblem(GRAPH, 3, "makespan", latency=0.5)
+SLOPES = calibration.price_slopes(GRAPH)
 SWEPT = price_sweep.schedules(GRAPH, Platform(3), 98)
 RANDOM = find("sampler", "random_search").make(PROBLEM, Budget(40))
 
@@ -27,7 +28,7 @@ def machine(seed):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_machine_takes_what_its_problem_says(seed):
-    time, _ = calibration.paths(PROBLEM, machine(seed), RANDOM)
+    time, _ = calibration.paths(PROBLEM, machine(seed), RANDOM, SLOPES)
     there = calibration.on_machine(PROBLEM, machine(seed))
     np.testing.assert_allclose(time, candidates.makespans(there, RANDOM), rtol=1e-12)
 
@@ -35,12 +36,12 @@ def test_a_machine_takes_what_its_problem_says(seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_slopes_are_differences(seed):
     price, factor = machine(seed)
-    time, slope = calibration.paths(PROBLEM, Machine(price, factor), RANDOM)
+    time, slope = calibration.paths(PROBLEM, Machine(price, factor), RANDOM, SLOPES)
     step = 1e-7
     for number in range(2 + GRAPH.num_ops):
         moved = np.concatenate([price, factor])
         moved[number] += step
-        after, _ = calibration.paths(PROBLEM, Machine(moved[:2], moved[2:]), RANDOM)
+        after, _ = calibration.paths(PROBLEM, Machine(moved[:2], moved[2:]), RANDOM, SLOPES)
         got = slope[:, number] * (np.exp(factor[number - 2]) if number < 0 else 1.0)
         np.testing.assert_allclose((after - time) / step, got, rtol=1e-4, atol=1e-4)
 
@@ -68,7 +69,7 @@ def test_durations_are_learned_where_they_matter():
     truth = np.array([time_of(one) for one in held_out])
 
     def error(number):
-        time, _ = calibration.paths(problem, number, candidates.from_schedules(held_out))
+        time, _ = calibration.paths(problem, number, candidates.from_schedules(held_out), SLOPES)
         return np.sqrt(np.mean(np.log(time / truth) ** 2))
 
     profiled = Machine(fitted.machine.price, np.zeros(GRAPH.num_ops))

@@ -195,5 +195,5 @@ def test_the_page_on_methods_word_by_word(tmp_path):
     path = wheel(tmp_path, "mine", {"mine": registered}, points)
     (tmp_path / "mine.py").unlink()
     environment = install(path, tmp_path / "site")
-    command = ("-m", "regal_jax.cli", "schedule", "model.json", "--method=mine")
+    command = ("-m", "regal_jax", "schedule", "model.json", "--method=mine")
     assert "mine" in run(*command, environment=environment, cwd=tmp_path)

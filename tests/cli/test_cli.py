@@ -11,11 +11,12 @@ import pytest
 
 import regal_jax as rj
 from regal_jax import api, cli, registry
+from regal_jax.cli import flags, schedule
 from regal_jax.options import Options
 from regal_jax.reporting import tables
 from tests.policies.cases import random_graph
 
-PBTXT = Path(__file__).parent / "graphs/importers/tensorflow/data/regal_example.pbtxt"
+PBTXT = Path(__file__).parents[1] / "graphs/importers/tensorflow/data/regal_example.pbtxt"
 FAST = ["--method=random_search", "--evaluations=20"]
 
 
@@ -70,7 +71,7 @@ def test_options_reach_the_search(graph_file, monkeypatch, capsys):
         return api_plan(graph, options)
 
     api_plan = api.plan
-    monkeypatch.setattr(cli.api, "plan", plan)
+    monkeypatch.setattr(schedule.api, "plan", plan)
     options = {
         "objective": "makespan",
         "num_devices": 3,
@@ -326,7 +327,7 @@ def test_no_command_is_one_line(capsys):
 def test_unwritable_outputs_are_found_before_the_search(
     graph_file, tmp_path, capsys, monkeypatch, flag
 ):
-    monkeypatch.setattr(cli.api, "optimize", lambda *_, **__: pytest.fail("searched"))
+    monkeypatch.setattr(schedule.api, "optimize", lambda *_, **__: pytest.fail("searched"))
     (tmp_path / "folder.png").mkdir()
     for place in ("missing/x.png", "folder.png", "graph.json/x.png"):
         assert run("schedule", graph_file, f"{flag}={tmp_path / place}") == 2
@@ -371,7 +372,7 @@ def test_an_interrupt_is_one_line(graph_file, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.api, "run", interrupted)
+    monkeypatch.setattr(schedule.api, "run", interrupted)
     assert run("schedule", graph_file) == 130
     captured = capsys.readouterr()
     assert captured.err.count("\n") == 1
@@ -462,7 +463,7 @@ def test_json_is_in_bytes_and_us(graph_file, tmp_path, capsys):
     [("2GiB", 2**31), ("1.5MiB", 3 * 2**19), ("500MB", 500_000_000), ("4096", 4096), ("7 B", 7)],
 )
 def test_sizes_have_units(text, number):
-    assert cli._bytes(text) == number
+    assert flags.byte_count(text) == number
 
 
 @pytest.mark.parametrize("text", ["2GBi", "1.5", "0.5B", "GiB", "", "2e9", "nan"])

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from regal_jax import cli
+from regal_jax.cli import explain as explain_command
 from regal_jax.compiler.explain.explain import explain
 from regal_jax.compiler.explain.text import explanation_text
 
@@ -119,7 +120,7 @@ def test_bad_options_are_found_before_anything_is_compiled(
     dump, tmp_path, capsys, monkeypatch, flags, message
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "explain_named", lambda *_, **__: pytest.fail("explained"))
+    monkeypatch.setattr(explain_command, "explain_named", lambda *_, **__: pytest.fail("explained"))
     assert run(dump, *flags) == 2
     assert message in assert_one_line(capsys)
     assert [path.name for path in tmp_path.iterdir()] == ["module.txt"]

@@ -1,0 +1,83 @@
+"""The ``regal-jax`` command, a file each subcommand, imported when it is asked for."""
+
+import argparse
+import importlib
+import keyword
+import sys
+from collections.abc import Sequence
+
+from regal_jax import __version__, compilation_cache
+from regal_jax.errors import InfeasibleError, OptionError, RegalError
+from regal_jax.reporting import progress
+from regal_jax.reporting.terminal import one_line, say
+
+COMMANDS = {
+    "schedule": "search for a schedule, print what it saves",
+    "import": "convert any importable file to a graph file",
+    "check": "validate a schedule and its claimed costs",
+    "info": "what is in a graph, and what bounds its cost",
+    "explain": "why a program's memory peak is where it is, and what would lower it",
+    "methods": "list the methods: for which graphs, learned or not, from which paper",
+}
+"""By name; each is a module of this package with ``add_flags(parser)`` and ``run(options)``, whose
+docstring is its help."""
+USAGE_ERROR = 2
+INFEASIBLE = 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit status. Bad input is one line on stderr, no traceback."""
+    try:
+        options = parser().parse_args(arguments)
+        compilation_cache.enable()
+        with progress.warnings_in_one_line("regal-jax"):
+            options.run(options)
+    except RegalError as error:
+        say(f"regal-jax: error: {one_line(str(error))}", sys.stderr)
+        return INFEASIBLE if isinstance(error, InfeasibleError) else USAGE_ERROR
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except KeyboardInterrupt:
+        print("regal-jax: interrupted; nothing was written", file=sys.stderr)
+        return 130
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all subcommands, which are imported when they parse."""
+    result = _Parser(prog="regal-jax", description=_ABOUT, allow_abbrev=False)
+    result.add_argument("--version", action="version", version=f"regal-jax {__version__}")
+    commands = result.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
+    for name, summary in COMMANDS.items():
+        commands.add_parser(name, help=summary).command = name
+    return result
+
+
+_ABOUT = "Schedules computation graphs: which device runs each op, and when."
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, like all others."""
+
+    def error(self, message: str):
+        raise OptionError(f"{message} (see {self.prog} --help)")
+
+
+class _Command(_Parser):
+    """A subcommand's parser, which gets its flags from its module before it parses."""
+
+    command = ""
+
+    def fill(self) -> None:
+        """Adds the flags, once."""
+        if self.get_default("run") is None:
+            name = self.command + "_" * keyword.iskeyword(self.command)
+            module = importlib.import_module(f"regal_jax.cli.{name}")
+            self.description = module.__doc__
+            module.add_flags(self)
+            self.set_defaults(run=module.run)
+
+    def parse_known_args(self, args=None, namespace=None, **options):
+        self.fill()
+        return super().parse_known_args(args, namespace, **options)

@@ -1,0 +1,93 @@
+"""Flags that subcommands share, and how their values are read."""
+
+import argparse
+import re
+import types
+import typing
+from fractions import Fraction
+from typing import Any
+
+from regal_jax.environments.platform import Platform
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.importers.any_file import import_graph
+
+_GRAPH = "a .json, .jsonl, .onnx, .pbtxt, .pb or .hlo / .txt (XLA) file"
+
+
+def add_graph(parser: argparse.ArgumentParser) -> None:
+    """GRAPH, and what an ONNX model needs; ``read_graph`` reads it."""
+    parser.add_argument("graph", metavar="GRAPH", type=text, help=_GRAPH)
+    parser.add_argument(
+        "--dimensions",
+        type=sizes,
+        help="sizes of an ONNX model's unknown dimensions: batch=1,height=320 (*=1: of all others)",
+    )
+
+
+def read_graph(options: argparse.Namespace) -> ComputationGraph:
+    """The graph of ``add_graph``. Raises RegalError for a file that isn't one."""
+    return import_graph(options.graph, dimensions=options.dimensions)
+
+
+def add_platform(parser: argparse.ArgumentParser, *, with_devices: bool = True) -> None:
+    """What a graph runs on."""
+    if with_devices:
+        parser.add_argument("--num_devices", type=int, help="2, or the number of machine types")
+    parser.add_argument("--memory_capacity", type=byte_count, help=CAPACITY)
+    parser.add_argument("--latency", type=float, default=0.0, help="us per transfer")
+    parser.add_argument("--per_byte", type=float, default=0.0, help="us per byte transferred")
+
+
+def platform(options: argparse.Namespace) -> Platform:
+    """The platform of ``add_platform``."""
+    num_devices = 2 if options.num_devices is None else options.num_devices
+    return Platform(num_devices, options.memory_capacity, options.latency, options.per_byte)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Numbers for scripts instead of text."""
+    parser.add_argument("--json", action="store_true", help="print JSON, in bytes and us")
+
+
+CAPACITY = "bytes per device, such as 2GiB"
+
+
+def of_type(hint: Any) -> dict[str, Any]:
+    """How argparse reads an option of that type; of a union, its first member."""
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        hint = typing.get_args(hint)[0]
+    if typing.get_origin(hint) is typing.Literal:
+        return {"choices": typing.get_args(hint)}
+    return {"type": hint if hint in (int, float) else text}
+
+
+def byte_count(text: str) -> int:
+    """Bytes, of a number with or without a unit: 2GiB, 1.5MiB, 500MB, 4096."""
+    found = re.fullmatch(r"(-?\d+(?:\.\d+)?) ?(?:([KMGT]?)(i?)B)?", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not bytes, such as 2GiB, 500MB or 4096")
+    number, prefix, binary = found.groups()
+    exponent = " KMGT".index(prefix or " ")
+    if "." in number and exponent == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is a part of a byte")
+    return round(Fraction(number) * (1024 if binary else 1000) ** exponent)
+
+
+def text(value: str) -> str:
+    """A path or a name: an empty one is a mistake, such as a shell variable that isn't set."""
+    if not value or "\0" in value:
+        raise argparse.ArgumentTypeError("must not be empty, or hold a null character")
+    return value
+
+
+def sizes(text: str) -> dict[str, int]:
+    """Sizes by name: batch=1,height=320."""
+    found: dict[str, int] = {}
+    for item in text.split(","):
+        name, equals, size = item.rpartition("=")
+        if not (name and equals and size.isascii() and size.isdigit() and len(size) < 19):
+            raise argparse.ArgumentTypeError(f"{item!r} is not NAME=SIZE")
+        if name in found:
+            raise argparse.ArgumentTypeError(f"{name!r} twice")
+        found[name] = int(size)
+    return found

@@ -1,0 +1,72 @@
+"""Prints what is in a graph and what bounds its cost; draws it if asked to."""
+
+import argparse
+from typing import Any
+
+from regal_jax.cli import flags, printing
+from regal_jax.environments.placement import bounds
+from regal_jax.environments.platform import Platform
+from regal_jax.environments.rcpsp.problem import MachineProblem
+from regal_jax.graphs import files, precedence
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.reporting import figures, tables
+from regal_jax.reporting.terminal import one_line, say
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The graph, the platform that bounds are for, and a picture."""
+    flags.add_graph(parser)
+    parser.add_argument("--plot", type=flags.text, help="picture to write (.png, .svg, .pdf)")
+    flags.add_platform(parser)
+    flags.add_json(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Prints facts and draws. Raises RegalError."""
+    graph = flags.read_graph(options)
+    platform = flags.platform(options)
+    if options.plot:
+        files.check_writable(options.plot)
+        figures.check_suffix(options.plot)
+    facts = _facts(graph, platform)
+    if options.json:
+        printing.say_json({key: value for key, (value, _) in facts.items()})
+    else:
+        width = max(len(key) for key in facts)
+        lines = ((key, one_line(human(value))) for key, (value, human) in facts.items())
+        say("\n".join(f"{key:<{width}}  {text}" for key, text in lines))
+    if options.plot:
+        from regal_jax.reporting import graph_plot
+
+        graph_plot.plot_graph(graph, options.plot)
+        if not options.json:
+            printing.say_wrote([options.plot])
+
+
+def _facts(graph: ComputationGraph, platform: Platform) -> dict[str, tuple[Any, Any]]:
+    """By what it is: a number in bytes or us, and how a person reads it."""
+    many, memory, time = f"{platform.num_devices} devices", tables.human_bytes, tables.human_time_us
+    length, _ = precedence.critical_path(graph)
+    facts: dict[str, tuple[Any, Any]] = {
+        "name": (graph.name, str),
+        "family": (graph.family, str),
+        "source": (graph.source, str),
+        "ops": (graph.num_ops, str),
+        "tensors": (graph.num_tensors, str),
+        "edges": (len(graph.edges), str),
+        "depth [ops]": (int(precedence.levels(graph).max(initial=-1)) + 1, str),
+        "bytes in all tensors": (int(graph.size.sum()), memory),
+        "persistent bytes": (int(graph.size[graph.persistent].sum()), memory),
+        "work": (float(graph.duration.sum()), time),
+        "critical path": (float(length), time),
+        f"peak memory at least, {many}": (
+            int(bounds.peak_memory_bound(graph, platform.num_devices)),
+            memory,
+        ),
+        f"makespan at least, {many}": (float(bounds.makespan_bound(graph, platform)), time),
+    }
+    if graph.capacity is not None:
+        capacity = graph.capacity.tolist()
+        facts["capacity of machine types"] = (capacity, lambda units: " ".join(map(str, units)))
+        facts["makespan at least, on them"] = (float(MachineProblem(graph).lower_bound), time)
+    return facts

@@ -1,0 +1,166 @@
+"""Searches for a schedule, prints what it saves, writes what was asked for."""
+
+import argparse
+import dataclasses
+import typing
+from typing import Any
+
+import numpy as np
+
+from regal_jax import api
+from regal_jax.cli import flags, printing
+from regal_jax.environments.execution.targets import read_target, simulated
+from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.environments.platform import Platform
+from regal_jax.environments.rcpsp.problem import MachineProblem
+from regal_jax.environments.schedule import Schedule, save_schedule
+from regal_jax.errors import InfeasibleError
+from regal_jax.graphs import files
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.methods import rcpsp, robust
+from regal_jax.methods.simple import best_simple_schedule
+from regal_jax.options import Options
+from regal_jax.reporting import figures, progress, tables
+from regal_jax.reporting.terminal import say
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """A flag for each option of a search, and files to write."""
+    flags.add_graph(parser)
+    for name, hint in typing.get_type_hints(Options, include_extras=True).items():
+        kind, text = typing.get_args(hint)
+        text = "what to search with; regal-jax methods lists them" if name == "method" else text
+        how = {"type": flags.byte_count} if name == "memory_capacity" else flags.of_type(kind)
+        text = flags.CAPACITY if name == "memory_capacity" else text
+        parser.add_argument(f"--{name}", default=getattr(Options, name), help=text, **how)
+    parser.add_argument("--output", type=flags.text, help="schedule file to write (.json)")
+    parser.add_argument("--trace", type=flags.text, help="Perfetto / Chrome trace to write (.json)")
+    parser.add_argument("--plot", type=flags.text, help="picture to write (.png, .svg, .pdf)")
+    flags.add_json(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Searches, prints, writes. Raises RegalError; InfeasibleError beyond the memory capacity,
+    after all else."""
+    graph = flags.read_graph(options)
+    outputs = [path for path in (options.output, options.trace, options.plot) if path]
+    for path in outputs:
+        files.check_writable(path)
+    if options.plot:
+        figures.check_suffix(options.plot)
+    target = None if options.target is None else _Recorded(graph, options.target)
+    plan = api.plan(graph, _asked(options, target))
+    total = plan.budget.options.trials or plan.budget.evaluations
+    with progress.search_progress(plan.method.name, total) as on_progress:
+        best = api.run(plan, on_progress)
+    platform = flags.platform(options)
+    label, simple = _compared_with(plan.problem, graph, options.objective, platform)
+    _write(options, graph, simple, best, platform)
+    if options.json:
+        costs = {label: _costs(simple), "schedule": _costs(best), "wrote": outputs}
+        printing.say_json(costs)
+    else:
+        say(tables.comparison({f"{label} ({simple.method})": simple, best.method: best}))
+        if target is not None:
+            say(f"\n{_on_target(graph, best, target, platform)}")
+        printing.say_wrote(outputs)
+    if not isinstance(plan.problem, MachineProblem):
+        _check_feasible(best, platform)
+
+
+class _Recorded:
+    """The target of a file, which keeps what was tried on it, in order."""
+
+    def __init__(self, graph: ComputationGraph, path: str):
+        self.model = read_target(path)
+        self.takes = simulated(graph, self.model)
+        self.tried: list[Schedule] = []
+
+    def __call__(self, schedule: Schedule) -> float:
+        self.tried.append(schedule)
+        return self.takes(schedule)
+
+
+def _asked(options: argparse.Namespace, target: _Recorded | None) -> Options:
+    asked = {field.name: getattr(options, field.name) for field in dataclasses.fields(Options)}
+    return Options(**asked | {"target": target})
+
+
+def _compared_with(
+    problem: Any, graph: ComputationGraph, objective: Any, platform: Platform
+) -> tuple[str, Schedule]:
+    """What one would have without a search, and its name."""
+    if isinstance(problem, MachineProblem):
+        return "best rule", rcpsp.best_rule_schedule(problem)
+    return "best simple order", best_simple_schedule(graph, objective, platform)
+
+
+def _write(
+    options: argparse.Namespace,
+    graph: ComputationGraph,
+    simple: Schedule,
+    best: Schedule,
+    platform: Platform,
+) -> None:
+    if options.output:
+        save_schedule(best, options.output)
+    if options.trace:
+        from regal_jax.reporting import traces
+
+        traces.save_trace(graph, best, options.trace, platform)
+    if options.plot:
+        _plot(graph, simple, best, options.plot, platform)
+
+
+def _plot(
+    graph: ComputationGraph, simple: Schedule, best: Schedule, path: str, platform: Platform
+) -> None:
+    from regal_jax.reporting import plots
+
+    if best.objective == "makespan":
+        plots.plot_gantt(graph, best, path, platform)
+    else:
+        plots.plot_memory(graph, {simple.method: simple, best.method: best}, path)
+
+
+def _costs(schedule: Schedule) -> dict[str, Any]:
+    """What a schedule costs and how it was found, for --json."""
+    names = (
+        *("method", "objective", "peak_memory", "makespan", "target_time"),
+        *("lower_bound", "is_optimal", "evaluations", "seconds"),
+    )
+    return {name: getattr(schedule, name) for name in names}
+
+
+def _on_target(
+    graph: ComputationGraph, best: Schedule, target: _Recorded, platform: Platform
+) -> str:
+    """A table of what the chosen schedule takes on proxy and target, and what two take there that
+    one might choose without the target."""
+    lists = robust.list_schedule(PlacementProblem.on(graph, platform, "makespan"))
+    labelled = {
+        f"{best.method}, best of {len(target.tried)} on the target": best,
+        f"{best.method}, best by makespan": target.tried[0],
+        "list scheduling (critical_path)": lists,
+    }
+    column = f"on {target.model.name or 'the target'}"
+    rows = [
+        {
+            "schedule": label,
+            "makespan": tables.human_time_us(schedule.makespan),
+            column: tables.human_time_us(target.takes(schedule)),
+        }
+        for label, schedule in labelled.items()
+    ]
+    return tables.text_table(rows)
+
+
+def _check_feasible(best: Schedule, platform: Platform) -> None:
+    """Raises InfeasibleError for a schedule beyond the memory capacity."""
+    excess = np.array(best.peak_memory) - platform.capacities()
+    if np.any(excess > 0):
+        device = int(np.argmax(excess))
+        raise InfeasibleError(
+            f"no schedule within --memory_capacity was found: device {device} of the best one"
+            f" needs {best.peak_memory[device]} bytes, {int(excess[device])} too many"
+        )

@@ -18,7 +18,7 @@ from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.gflownet import comparison, report, sizes, tables, training
 from regal_jax.studies.gflownet.sizes import Settings
 
-TARGETS = ("experiments/targets/bandwidth.toml",)
+TARGETS = ("bandwidth",)
 DEFAULTS = Settings(output_dir="results/gflownet_sizes", targets=TARGETS)
 flags.define(DEFAULTS, FLAGS)
 

@@ -91,7 +91,9 @@ class Options:
     )
     temperature: Annotated[float | None, "of the samples of gflownet, ppo, list_sampling"] = None
     target: Annotated[
-        Any, "target model (.toml), on which a sampler's best schedules are tried"
+        Any,
+        "target model, on which a sampler's best schedules are tried: a .toml file, or the name"
+        " of a shipped one, such as latency",
     ] = None
     candidates: Annotated[int | None, "schedules tried on the target (100)"] = None
     trials: Annotated[int | None, "trials on the target, each learning from those before"] = None

@@ -189,9 +189,14 @@ def find_method(name: str, problem: str) -> Method:
 def find(kind: Kind, name: str) -> Entry:
     """The entry of a name. Raises OptionError naming those there are."""
     known = entries(kind)
-    if name not in known:
-        raise OptionError(f"{kind} {name!r} is unknown{_meant(name, list(known))}")
+    check_known(kind, name, list(known))
     return known[name]
+
+
+def check_known(kind: str, name: str, known: list[str]) -> None:
+    """Raises OptionError for a name that isn't known, with the nearest one that is."""
+    if name not in known:
+        raise OptionError(f"{kind} {name!r} is unknown{_meant(name, known)}")
 
 
 def _meant(name: str, known: list[str]) -> str:

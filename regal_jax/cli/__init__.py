@@ -4,6 +4,7 @@ import argparse
 import importlib
 import keyword
 import sys
+import traceback
 from collections.abc import Sequence
 
 from regal_jax import __version__, compilation_cache
@@ -18,6 +19,8 @@ COMMANDS = {
     "info": "what is in a graph, and what bounds its cost",
     "explain": "why a program's memory peak is where it is, and what would lower it",
     "methods": "list the methods: for which graphs, learned or not, from which paper",
+    "experiment": "run a launcher: train, compare, print a paper's table",
+    "completion": "print a script that completes the command in bash, zsh or fish",
 }
 """By name; each is a module of this package with ``add_flags(parser)`` and ``run(options)``, whose
 docstring is its help."""
@@ -27,12 +30,15 @@ INFEASIBLE = 3
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status. Bad input is one line on stderr, no traceback."""
+    options = argparse.Namespace(verbose=False)
     try:
-        options = parser().parse_args(arguments)
+        parser().parse_args(arguments, options)
         compilation_cache.enable()
-        with progress.warnings_in_one_line("regal-jax"):
+        with progress.warnings_in_one_line("regal-jax", quiet=getattr(options, "quiet", False)):
             options.run(options)
     except RegalError as error:
+        if options.verbose:
+            traceback.print_exc()
         say(f"regal-jax: error: {one_line(str(error))}", sys.stderr)
         return INFEASIBLE if isinstance(error, InfeasibleError) else USAGE_ERROR
     except BrokenPipeError:
@@ -44,17 +50,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def commands(parser: argparse.ArgumentParser) -> "dict[str, _Command]":
+    """The parsers of the subcommands, by name."""
+    (found,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
+    return found.choices
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of all subcommands, which are imported when they parse."""
-    result = _Parser(prog="regal-jax", description=_ABOUT, allow_abbrev=False)
+    result = _Parser(prog="regal-jax", description=_ABOUT, allow_abbrev=False, formatter_class=Help)
     result.add_argument("--version", action="version", version=f"regal-jax {__version__}")
-    commands = result.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
+    adder = result.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
     for name, summary in COMMANDS.items():
-        commands.add_parser(name, help=summary).command = name
+        adder.add_parser(name, help=summary).command = name
     return result
 
 
-_ABOUT = "Schedules computation graphs: which device runs each op, and when."
+_ABOUT = """\
+Schedules computation graphs: which device runs each op, and when.
+
+examples:
+  regal-jax import model.onnx --output=model.json
+  regal-jax schedule model.json --num_devices=1 --output=schedule.json --plot=memory.png
+  regal-jax explain package.module:function --html=memory.html
+  regal-jax schedule --help"""
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Help with the defaults of flags that have one, and line ends as written."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        text, default = action.help or "", action.default
+        none = default is None or default is argparse.SUPPRESS or action.nargs == 0
+        return text if none or not action.option_strings else f"{text} (default: {default})"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -69,15 +97,16 @@ class _Command(_Parser):
 
     command = ""
 
-    def fill(self) -> None:
-        """Adds the flags, once."""
+    def filled(self) -> "_Command":
+        """Itself, with its flags."""
         if self.get_default("run") is None:
             name = self.command + "_" * keyword.iskeyword(self.command)
             module = importlib.import_module(f"regal_jax.cli.{name}")
-            self.description = module.__doc__
+            self.description, self.formatter_class = module.__doc__, Help
             module.add_flags(self)
             self.set_defaults(run=module.run)
+        return self
 
     def parse_known_args(self, args=None, namespace=None, **options):
-        self.fill()
+        self.filled()
         return super().parse_known_args(args, namespace, **options)

@@ -1,4 +1,11 @@
-"""Validates a schedule against its graph, and its claimed costs against the exact ones."""
+"""Validates a schedule against its graph, and its claimed costs against the exact ones.
+
+The exit status is 0 for a valid schedule, 2 for any other.
+
+examples:
+  regal-jax check model.json schedule.json
+  regal-jax check model.json schedule.json --memory_capacity=2GiB --latency=5 --quiet
+"""
 
 import argparse
 
@@ -15,7 +22,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     flags.add_graph(parser)
     parser.add_argument("schedule", metavar="SCHEDULE", type=flags.text, help="a schedule file")
     flags.add_platform(parser, with_devices=False)
-    flags.add_json(parser)
+    flags.add_printing(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -32,9 +39,10 @@ def run(options: argparse.Namespace) -> None:
     start = None if on_machines else cost.start
     claims.check_claims(claimed, cost.peak_memory, cost.makespan, start)
     memory = None if on_machines else cost.peak_memory.tolist()
-    if options.json:
-        printing.say_json({"valid": True, "peak_memory": memory, "makespan": cost.makespan})
-    elif on_machines:
-        say(f"valid on {claimed.num_devices} machine types: makespan {cost.makespan:g} us")
-    else:
-        say(f"valid: peak memory {memory} bytes, makespan {cost.makespan:g} us")
+    found = {"valid": True, "peak_memory": memory, "makespan": cost.makespan}
+    on = (
+        f" on {claimed.num_devices} machine types:"
+        if on_machines
+        else f": peak memory {memory} bytes,"
+    )
+    printing.report(options, found, lambda: say(f"valid{on} makespan {cost.makespan:g} us"))

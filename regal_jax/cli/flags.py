@@ -20,6 +20,7 @@ def add_graph(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dimensions",
         type=sizes,
+        metavar="NAME=SIZE,...",
         help="sizes of an ONNX model's unknown dimensions: batch=1,height=320 (*=1: of all others)",
     )
 
@@ -31,11 +32,17 @@ def read_graph(options: argparse.Namespace) -> ComputationGraph:
 
 def add_platform(parser: argparse.ArgumentParser, *, with_devices: bool = True) -> None:
     """What a graph runs on."""
+    group = parser.add_argument_group("what it runs on")
     if with_devices:
-        parser.add_argument("--num_devices", type=int, help="2, or the number of machine types")
-    parser.add_argument("--memory_capacity", type=byte_count, help=CAPACITY)
-    parser.add_argument("--latency", type=float, default=0.0, help="us per transfer")
-    parser.add_argument("--per_byte", type=float, default=0.0, help="us per byte transferred")
+        group.add_argument("--num_devices", type=int, metavar="D", help=DEVICES)
+    group.add_argument("--memory_capacity", type=byte_count, metavar="BYTES", help=CAPACITY)
+    group.add_argument("--latency", type=float, default=0.0, metavar="US", help="us per transfer")
+    group.add_argument(
+        "--per_byte", type=float, default=0.0, metavar="US", help="us per byte transferred"
+    )
+
+
+DEVICES = "2, or the number of machine types"
 
 
 def platform(options: argparse.Namespace) -> Platform:
@@ -44,9 +51,14 @@ def platform(options: argparse.Namespace) -> Platform:
     return Platform(num_devices, options.memory_capacity, options.latency, options.per_byte)
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Numbers for scripts instead of text."""
-    parser.add_argument("--json", action="store_true", help="print JSON, in bytes and us")
+def add_printing(parser: argparse.ArgumentParser) -> None:
+    """What is printed, and how; ``printing.report`` does it."""
+    group = parser.add_argument_group("what is printed")
+    group.add_argument("--json", action="store_true", help="print JSON, in bytes and us")
+    group.add_argument("-q", "--quiet", action="store_true", help="print errors, and JSON, alone")
+    group.add_argument(
+        "-v", "--verbose", action="store_true", help="print each step, and where errors come from"
+    )
 
 
 CAPACITY = "bytes per device, such as 2GiB"

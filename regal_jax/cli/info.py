@@ -1,4 +1,10 @@
-"""Prints what is in a graph and what bounds its cost; draws it if asked to."""
+"""Prints what is in a graph and what bounds its cost; draws it if asked to.
+
+examples:
+  regal-jax info model.onnx
+  regal-jax info model.json --num_devices=4 --plot=graph.png
+  regal-jax info model.json --json | jq .ops
+"""
 
 import argparse
 from typing import Any
@@ -16,9 +22,11 @@ from regal_jax.reporting.terminal import one_line, say
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The graph, the platform that bounds are for, and a picture."""
     flags.add_graph(parser)
-    parser.add_argument("--plot", type=flags.text, help="picture to write (.png, .svg, .pdf)")
+    parser.add_argument(
+        "--plot", type=flags.text, metavar="FILE", help="picture to write (.png, .svg, .pdf)"
+    )
     flags.add_platform(parser)
-    flags.add_json(parser)
+    flags.add_printing(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -29,18 +37,21 @@ def run(options: argparse.Namespace) -> None:
         files.check_writable(options.plot)
         figures.check_suffix(options.plot)
     facts = _facts(graph, platform)
-    if options.json:
-        printing.say_json({key: value for key, (value, _) in facts.items()})
-    else:
-        width = max(len(key) for key in facts)
-        lines = ((key, one_line(human(value))) for key, (value, human) in facts.items())
-        say("\n".join(f"{key:<{width}}  {text}" for key, text in lines))
+    printing.report(
+        options, {key: value for key, (value, _) in facts.items()}, lambda: _show(facts)
+    )
     if options.plot:
         from regal_jax.reporting import graph_plot
 
         graph_plot.plot_graph(graph, options.plot)
-        if not options.json:
+        if not options.json and not options.quiet:
             printing.say_wrote([options.plot])
+
+
+def _show(facts: dict[str, tuple[Any, Any]]) -> None:
+    width = max(len(key) for key in facts)
+    for key, (value, human) in facts.items():
+        say(f"{key:<{width}}  {one_line(human(value))}")
 
 
 def _facts(graph: ComputationGraph, platform: Platform) -> dict[str, tuple[Any, Any]]:

@@ -1,18 +1,22 @@
-"""Lists the methods: for which graphs, learned or not, from which paper, what they do."""
+"""Lists the methods: for which graphs, learned or not, from which paper, what they do.
+
+examples:
+  regal-jax methods
+  regal-jax methods --json | jq -r '.[].method'
+"""
 
 import argparse
 
 from regal_jax import registry
 from regal_jax.cli import flags, printing
 from regal_jax.reporting import tables
-from regal_jax.reporting.terminal import say
 
 _GRAPHS = {"placement": "devices", "rcpsp": "machine types"}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """How the list is printed."""
-    flags.add_json(parser)
+    flags.add_printing(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -32,4 +36,4 @@ def run(options: argparse.Namespace) -> None:
         }
         for name in sorted(found)
     ]
-    printing.say_json(rows) if options.json else say(tables.text_table(rows))
+    printing.report(options, rows, lambda: tables.print_table(rows))

@@ -1,7 +1,16 @@
-"""Searches for a schedule, prints what it saves, writes what was asked for."""
+"""Searches for a schedule, prints what it saves, writes what was asked for.
+
+examples:
+  regal-jax schedule model.onnx --num_devices=1 --time_limit=60 --output=schedule.json
+  regal-jax schedule step.json --num_devices=4 --memory_capacity=2GiB --plot=memory.png
+  regal-jax schedule jobs.json --objective=makespan --plot=gantt.png --trace=trace.json
+  regal-jax schedule step.json --objective=makespan --target=latency --trials=100
+  regal-jax schedule step.json --json | jq .schedule.peak_memory
+"""
 
 import argparse
 import dataclasses
+import math
 import typing
 from typing import Any
 
@@ -23,49 +32,111 @@ from regal_jax.options import Options
 from regal_jax.reporting import figures, progress, tables
 from regal_jax.reporting.terminal import say
 
+GROUPS = {
+    "what is minimised, and on what": (
+        *("objective", "num_devices", "memory_capacity", "latency", "per_byte"),
+    ),
+    "how it is searched for": ("method", "evaluations", "time_limit", "seed"),
+    "of some methods": ("policy", "decoding", "generation", "temperature"),
+    "tried on a target": ("target", "candidates", "trials"),
+}
+"""The fields of Options, as --help shows them."""
+METAVARS = {
+    "num_devices": "D",
+    "memory_capacity": "BYTES",
+    "latency": "US",
+    "per_byte": "US",
+    "method": "NAME",
+    "evaluations": "N",
+    "time_limit": "SECONDS",
+    "seed": "N",
+    "policy": "FILE",
+    "temperature": "T",
+    "target": "FILE",
+    "candidates": "N",
+    "trials": "N",
+}
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """A flag for each option of a search, and files to write."""
     flags.add_graph(parser)
-    for name, hint in typing.get_type_hints(Options, include_extras=True).items():
-        kind, text = typing.get_args(hint)
-        text = "what to search with; regal-jax methods lists them" if name == "method" else text
-        how = {"type": flags.byte_count} if name == "memory_capacity" else flags.of_type(kind)
-        text = flags.CAPACITY if name == "memory_capacity" else text
-        parser.add_argument(f"--{name}", default=getattr(Options, name), help=text, **how)
-    parser.add_argument("--output", type=flags.text, help="schedule file to write (.json)")
-    parser.add_argument("--trace", type=flags.text, help="Perfetto / Chrome trace to write (.json)")
-    parser.add_argument("--plot", type=flags.text, help="picture to write (.png, .svg, .pdf)")
-    flags.add_json(parser)
+    hints = typing.get_type_hints(Options, include_extras=True)
+    for title, names in GROUPS.items():
+        group = parser.add_argument_group(title)
+        for name in names:
+            group.add_argument(f"--{name}", **_flag(name, hints[name]))
+    written = parser.add_argument_group("files to write")
+    for name, text in WRITTEN.items():
+        written.add_argument(f"--{name}", type=flags.text, metavar="FILE", help=text)
+    flags.add_printing(parser)
+
+
+WRITTEN = {
+    "output": "the schedule (.json)",
+    "trace": "a trace for Perfetto or chrome://tracing (.json)",
+    "plot": "a picture: memory over time, or a Gantt chart (.png, .svg, .pdf)",
+}
+
+
+def _flag(name: str, hint: Any) -> dict[str, Any]:
+    kind, text = typing.get_args(hint)
+    how = flags.of_type(kind) | {"default": getattr(Options, name), "help": text}
+    if name == "method":
+        how["help"] = "what to search with; regal-jax methods lists them"
+    if name == "memory_capacity":
+        how |= {"type": flags.byte_count, "help": flags.CAPACITY}
+    return how | ({"metavar": METAVARS[name]} if name in METAVARS else {})
 
 
 def run(options: argparse.Namespace) -> None:
     """Searches, prints, writes. Raises RegalError; InfeasibleError beyond the memory capacity,
     after all else."""
     graph = flags.read_graph(options)
-    outputs = [path for path in (options.output, options.trace, options.plot) if path]
+    printing.detail(options, f"{graph.name}: {graph.num_ops:,} ops, {graph.num_tensors:,} tensors")
+    outputs = [path for name in WRITTEN if (path := getattr(options, name))]
     for path in outputs:
         files.check_writable(path)
     if options.plot:
         figures.check_suffix(options.plot)
     target = None if options.target is None else _Recorded(graph, options.target)
     plan = api.plan(graph, _asked(options, target))
-    total = plan.budget.options.trials or plan.budget.evaluations
-    with progress.search_progress(plan.method.name, total) as on_progress:
-        best = api.run(plan, on_progress)
+    best = _searched(plan, options)
     platform = flags.platform(options)
     label, simple = _compared_with(plan.problem, graph, options.objective, platform)
     _write(options, graph, simple, best, platform)
-    if options.json:
-        costs = {label: _costs(simple), "schedule": _costs(best), "wrote": outputs}
-        printing.say_json(costs)
-    else:
-        say(tables.comparison({f"{label} ({simple.method})": simple, best.method: best}))
+    costs = {label: _costs(simple), "schedule": _costs(best), "wrote": outputs}
+
+    def show() -> None:
+        tables.print_table(
+            tables.compared({f"{label} ({simple.method})": simple, best.method: best})
+        )
         if target is not None:
-            say(f"\n{_on_target(graph, best, target, platform)}")
+            say("")
+            tables.print_table(_on_target(graph, best, target, platform))
         printing.say_wrote(outputs)
+
+    printing.report(options, costs, show)
     if not isinstance(plan.problem, MachineProblem):
         _check_feasible(best, platform)
+
+
+def _searched(plan: api.Plan, options: argparse.Namespace) -> Schedule:
+    """The best schedule of a plan, with progress on stderr."""
+    total = plan.budget.options.trials or plan.budget.evaluations
+    human = tables.human_time_us if options.objective == "makespan" else tables.human_bytes
+    name, lowest = plan.method.name, math.inf
+    printing.detail(options, f"{name}, {total:,} evaluations at most")
+    with progress.bar(name, total, quiet=options.quiet) as update:
+
+        def on_progress(done: int, cost: float) -> None:
+            nonlocal lowest
+            if cost < lowest:
+                lowest = cost
+                printing.detail(options, f"best {human(cost)} after {done:,} evaluations")
+            update(done, f"best {human(cost)}")
+
+        return api.run(plan, on_progress)
 
 
 class _Recorded:
@@ -134,8 +205,8 @@ def _costs(schedule: Schedule) -> dict[str, Any]:
 
 def _on_target(
     graph: ComputationGraph, best: Schedule, target: _Recorded, platform: Platform
-) -> str:
-    """A table of what the chosen schedule takes on proxy and target, and what two take there that
+) -> list[dict[str, str]]:
+    """Rows of what the chosen schedule takes on proxy and target, and what two take there that
     one might choose without the target."""
     lists = robust.list_schedule(PlacementProblem.on(graph, platform, "makespan"))
     labelled = {
@@ -144,7 +215,7 @@ def _on_target(
         "list scheduling (critical_path)": lists,
     }
     column = f"on {target.model.name or 'the target'}"
-    rows = [
+    return [
         {
             "schedule": label,
             "makespan": tables.human_time_us(schedule.makespan),
@@ -152,7 +223,6 @@ def _on_target(
         }
         for label, schedule in labelled.items()
     ]
-    return tables.text_table(rows)
 
 
 def _check_feasible(best: Schedule, platform: Platform) -> None:

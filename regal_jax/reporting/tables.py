@@ -73,12 +73,17 @@ def print_table(
 
 
 def comparison(schedules: Mapping[str, Schedule]) -> str:
-    """Schedules side by side as an aligned text table, a row each; "saved" is against the first.
+    """``compared`` as an aligned text table."""
+    return text_table(compared(schedules))
+
+
+def compared(schedules: Mapping[str, Schedule]) -> list[dict[str, str]]:
+    """Schedules side by side, a row each; "saved" is against the first.
 
     Costs are those the schedules hold. Memory per device is shown for at most four devices.
     """
     first = next(iter(schedules.values()))
-    return text_table([_compared(label, s, first.cost) for label, s in schedules.items()])
+    return [_compared(label, s, first.cost) for label, s in schedules.items()]
 
 
 def _compared(label: str, schedule: Schedule, before: float) -> dict[str, str]:

@@ -475,3 +475,56 @@ def test_sizes_that_are_none(graph_file, capsys, text):
 def test_a_name_that_is_nearly_right(graph_file, capsys):
     assert run("schedule", graph_file, "--method=price_swep", "--objective=makespan") == 2
     assert "did you mean price_sweep?" in assert_one_line(capsys)
+
+
+def test_quiet_prints_errors_and_json_alone(graph_file, tmp_path, capsys):
+    output = tmp_path / "s.json"
+    for command in (
+        ("schedule", graph_file, *FAST, f"--output={output}"),
+        ("check", graph_file, output),
+        ("info", graph_file),
+        ("import", graph_file, f"--output={tmp_path / 'g.json'}"),
+        ("methods",),
+    ):
+        assert run(*command, "--quiet") == 0
+        assert capsys.readouterr() == ("", "")
+    assert run("info", graph_file, "-q", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["ops"] > 0
+    assert run("info", tmp_path / "none.json", "-q") == 2
+    assert_one_line(capsys)
+
+
+def test_verbose_tells_each_step_and_where_errors_come_from(graph_file, capsys):
+    assert run("schedule", graph_file, *FAST, "--verbose") == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert "ops" in lines[0]
+    assert lines[1] == "regal-jax: random_search, 20 evaluations at most"
+    assert lines[2].startswith("regal-jax: best ")
+    assert run("schedule", graph_file, "--num_devices=0", "-v") == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_help_has_groups_defaults_and_examples(capsys):
+    groups = {name for names in schedule.GROUPS.values() for name in names}
+    assert groups == set(Options.__dataclass_fields__)
+    for command in cli.COMMANDS:
+        with pytest.raises(SystemExit):
+            run(command, "--help")
+        assert "\nexamples:\n  " in capsys.readouterr().out, command
+    with pytest.raises(SystemExit):
+        run("schedule", "--help")
+    text = " ".join(capsys.readouterr().out.split())
+    assert "how it is searched for: --method NAME" in text
+    assert "(default: auto)" in text
+    assert "us per transfer (default: 0.0)" in text
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_tables_are_drawn_on_terminals_alone(capsys, monkeypatch, no_color):
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert run("methods") == 0
+    drawn = capsys.readouterr().out
+    assert "━" in drawn
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]", drawn)

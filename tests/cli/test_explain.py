@@ -1,5 +1,7 @@
 """``regal-jax explain``: what it prints and writes, and one line for everything that is wrong."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -140,3 +142,13 @@ def test_help(capsys):
     out = " ".join(capsys.readouterr().out.split())
     assert "usage: regal-jax explain" in out
     assert "package.module:function" in out
+
+
+def test_json_is_in_bytes(dump, capsys):
+    assert run(dump, "--json") == 0
+    told, explanation = json.loads(capsys.readouterr().out), explain(dump)
+    assert (told["module"], told["peak"]) == (explanation.module, explanation.peak)
+    assert sum(one["bytes"] for one in told["live"]) == told["peak"]
+    assert told["lower_bound"] == explanation.bound.num_bytes
+    assert [one["saves"] for one in told["remedies"]] == [r.saves for r in explanation.remedies]
+    assert told["allocated"]["total"] == explanation.allocated.total

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from regal_jax import shipped
 from regal_jax.environments.execution import links
 from regal_jax.environments.placement import checker
 from regal_jax.environments.platform import Platform
@@ -132,7 +133,8 @@ def _means(graph: ComputationGraph) -> tuple[float, float]:
 
 
 def read_target(path: str | os.PathLike) -> TargetModel:
-    """Reads a target model from a TOML file; what it leaves out is 0.
+    """Reads a target model from a TOML file, or the one of that name which comes with the package
+    (``experiments/targets``: latency, bandwidth, noisy, ...); what a file leaves out is 0.
 
         name = "latency limited"  # the file's name by default
         [transfers]
@@ -148,7 +150,7 @@ def read_target(path: str | os.PathLike) -> TargetModel:
       OptionError: naming file and field, for a missing or malformed file, a key that is not known,
         and a value of a wrong type, negative or not finite.
     """
-    path = Path(path)
+    path = shipped.targets().get(str(path), Path(path))
     try:
         text = files.read_text(path)
     except RegalError as error:  # names the file

@@ -12,7 +12,7 @@ METHODS = (
     *("critical_path", "brkga", "random_search"),
     *("list_sampling", "price_sweep", "one_shot", "ppo", "gflownet"),
 )
-TARGETS = tuple(f"experiments/targets/{name}.toml" for name in ("noisy", "bandwidth", "latency"))
+TARGETS = ("noisy", "bandwidth", "latency")
 
 PPO = "ppo_"
 """How the names of PPO's own flags begin."""
@@ -60,5 +60,5 @@ class Comparison(Policies):
     samples: int = option(1000, "Schedules drawn by samplers that don't search.")
     evaluations: int = option(5000, "Evaluations of those that do, such as brkga.")
     candidates: int = option(100, "Best schedules of each, to be tried on the targets.")
-    targets: tuple[str, ...] = option(TARGETS, "Files of target models.")
+    targets: tuple[str, ...] = option(TARGETS, "Target models: names of shipped ones, or files.")
     noise_draws: int = option(1, "Of each target with noisy durations.")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regal_jax import shipped
 from regal_jax.datasets import flow_corpora
 from regal_jax.environments.execution.targets import (
     TargetModel,
@@ -265,3 +266,12 @@ def test_ops_on_the_straggler_take_longer():
     assert target(schedule_of(GRAPH, [1, 0, 1], [0, 1, 2])) == 3 + 1.5 * 4 + 5
     with pytest.raises(ScheduleError):
         target(schedule_of(GRAPH, [0, 0, 0], [0, 1, 2]).replace(placement=np.zeros(2, np.int32)))
+
+
+def test_shipped_targets_are_known_by_name(tmp_path, monkeypatch):
+    for name, path in shipped.targets().items():
+        assert read_target(name) == read_target(path)
+    assert "latency" in shipped.targets()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OptionError, match="no_such_target: no such file"):
+        read_target("no_such_target")

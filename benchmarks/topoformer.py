@@ -13,7 +13,7 @@ import numpy as np
 from absl import app, flags
 
 from regal_jax.datasets.layered import layered_graph
-from regal_jax.methods import ordering
+from regal_jax.methods import ordering, topoformer
 from regal_jax.options import Budget
 from regal_jax.policies.topological_order.policy import OrderingConfig, ordering_policy
 from regal_jax.reporting import tables
@@ -33,14 +33,14 @@ def main(_) -> None:
     lines, before = [], None
     for nodes in map(int, _NODES.value):
         graph = layered_graph(0, nodes)
-        encode = seconds(lambda graph=graph: ordering.op_priorities(params, config, graph))
-        priorities = ordering.op_priorities(params, config, graph)
+        encode = seconds(lambda graph=graph: topoformer.op_priorities(params, config, graph))
+        priorities = topoformer.op_priorities(params, config, graph)
         budget = Budget(ordering.SAMPLES)
         line = {"nodes": nodes, "encoder": f"{encode:.3f}"}
         if before:
             line["growth"] = f"{np.log(encode / before[1]) / np.log(nodes / before[0]):.2f}"
         before = (nodes, encode)
-        for name, decode in ordering.DECODINGS.items():
+        for name, decode in topoformer.DECODINGS.items():
             took = seconds(lambda d=decode, g=graph, p=priorities, b=budget: d(g, p, b))
             line[name] = f"{took:.4f}"
         if _WIDTH.value:

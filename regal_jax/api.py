@@ -18,7 +18,6 @@ from regal_jax.environments.rcpsp import checker as rcpsp_checker
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods import robust
 from regal_jax.options import Budget, OnProgress, Options, Result
 from regal_jax.registry import Method
 
@@ -68,7 +67,7 @@ def plan(graph: ComputationGraph, options: Options | None = None, **changes: Any
     begin = time.perf_counter()
     options = _options(options, changes)
     if _auto_on_target(options) and options.candidates is None and options.trials is None:
-        options = dataclasses.replace(options, trials=robust.TRIALS)
+        options = dataclasses.replace(options, trials=_robust().TRIALS)
     environment = registry.environment_for(graph, options)
     method = _method(options, environment.name)
     _check_reads(method, options)
@@ -79,7 +78,7 @@ def plan(graph: ComputationGraph, options: Options | None = None, **changes: Any
         evaluations = own(graph.num_ops, options) if callable(own) else own
     deadline = np.inf if options.time_limit is None else begin + options.time_limit
     budget = Budget(evaluations, options.seed, deadline, options)
-    target = None if options.target is None else robust.as_target(graph, options.target)
+    target = None if options.target is None else _robust().as_target(graph, options.target)
     return Plan(problem, method, budget, target, begin)
 
 
@@ -92,7 +91,7 @@ def run(plan: Plan, on_progress: OnProgress | None = None) -> Schedule:
         result = plan.method.run(plan.problem, budget)
     else:
         assert isinstance(plan.problem, PlacementProblem)
-        result = robust.best_on_target(plan.problem, plan.method.name, budget, plan.target)
+        result = _robust().best_on_target(plan.problem, plan.method.name, budget, plan.target)
     _check_result(result, plan.method.name)
     return result.schedule.replace(
         lower_bound=max(plan.problem.lower_bound, result.lower_bound),
@@ -102,6 +101,13 @@ def run(plan: Plan, on_progress: OnProgress | None = None) -> Schedule:
         seed=budget.seed,
         seconds=round(time.perf_counter() - plan.begin, 6),
     )
+
+
+def _robust() -> Any:
+    """The samplers, with all their networks, which are for targets alone."""
+    from regal_jax.methods import robust
+
+    return robust
 
 
 def _options(options: Options | None, changes: dict[str, Any]) -> Options:
@@ -115,7 +121,7 @@ def _options(options: Options | None, changes: dict[str, Any]) -> Options:
 def _method(options: Options, problem: str) -> Method:
     if callable(options.method):
         return _given(options.method, problem)
-    name = robust.ON_TARGETS if _auto_on_target(options) else options.method
+    name = _robust().ON_TARGETS if _auto_on_target(options) else options.method
     return registry.find_method(name, problem)
 
 
@@ -130,13 +136,13 @@ def _given(run: Callable[..., Any], problem: str) -> Method:
 
 def _check_reads(method: Method, options: Options) -> None:
     """Raises OptionError for an option that the method has no use for."""
-    methods = registry.entries("method").values()
+    methods = lambda: registry.entries("method").values()  # noqa: E731
     if options.policy is not None and not method.reads_policy:
-        readers = dict.fromkeys(one.name for one in methods if one.reads_policy)
+        readers = dict.fromkeys(one.name for one in methods() if one.reads_policy)
         raise OptionError(f"{method.name} reads no policy; {', '.join(readers)} do")
     if options.temperature is not None:
         if not method.has_temperature:
-            tempered = dict.fromkeys(one.name for one in methods if one.has_temperature)
+            tempered = dict.fromkeys(one.name for one in methods() if one.has_temperature)
             raise OptionError(f"{method.name} has no temperature; {', '.join(tempered)} do")
         if not 0 < options.temperature < np.inf:
             raise OptionError(f"temperature must be a positive number, got {options.temperature}")
@@ -144,10 +150,9 @@ def _check_reads(method: Method, options: Options) -> None:
 
 
 def _check_target(method: Method, options: Options) -> None:
-    samplers = registry.names("sampler")
-    if options.target is not None and method.name not in samplers:
+    if options.target is not None and method.name not in (known := registry.names("sampler")):
         raise OptionError(
-            f"{method.name} makes no candidates to try on a target; {', '.join(samplers)} do"
+            f"{method.name} makes no candidates to try on a target; {', '.join(known)} do"
         )
     if options.candidates is not None and options.trials is not None:
         raise OptionError("candidates are tried all at once, trials one by one: give one of them")

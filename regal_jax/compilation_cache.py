@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-import jax
-
 
 def enable() -> None:
     """Keeps compiled programs in ``$XDG_CACHE_HOME/regal_jax`` (~/.cache by default).
@@ -12,6 +10,8 @@ def enable() -> None:
     Does nothing where JAX has been given a cache already, or the folder can't be made. For the
     command line and launchers only: it changes JAX's configuration.
     """
+    import jax  # not for --help
+
     if jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]
         return
     try:

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from regal_jax.environments.rcpsp.problem import Generation
-from regal_jax.environments.schedule import Objective, Schedule, check_objective
+from regal_jax.environments.schedule import Generation, Objective, Schedule, check_objective
 from regal_jax.errors import OptionError
 
 Decoding = Literal["greedy", "sample", "beam", "guided", "brkga"]

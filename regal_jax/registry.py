@@ -1,6 +1,7 @@
 """What can be asked for by name: methods, samplers, environments, policies, data sets, importers.
 
-Each is a function that registers itself where it is defined, by a decorator of this module. Other
+Each is a function that registers itself where it is defined, by a decorator of this module; those
+of this distribution are listed here, so that they are imported when they are asked for. Other
 distributions name the modules that do so as entry points of the groups ``regal_jax.methods``,
 ``regal_jax.policies``, ``regal_jax.environments``, ``regal_jax.datasets``, ``regal_jax.importers``.
 """
@@ -24,25 +25,68 @@ GROUPS: Mapping[Kind, str] = {
     "dataset": "regal_jax.datasets",
     "importer": "regal_jax.importers",
 }
-OWN: Mapping[Kind, tuple[str, ...]] = {
-    "method": ("regal_jax.methods",),
-    "sampler": ("regal_jax.methods",),
-    "environment": (
-        "regal_jax.environments.placement.problem",
-        "regal_jax.environments.rcpsp.problem",
-    ),
-    "policy": (
-        "regal_jax.policies.regal.dispatching",
-        "regal_jax.policies.sequencing",
-        *(
-            f"regal_jax.policies.{system}.policy"
-            for system in ("regal", "topological_order", "one_shot", "gflownet")
-        ),
-    ),
-    "dataset": ("regal_jax.datasets.corpora",),
-    "importer": ("regal_jax.graphs.importers.any_file",),
+_METHODS: Mapping[str, Mapping[str, str]] = {
+    "placement": {
+        "simple": "depth_first breadth_first random_order lpmf xla_list xla_dfs",
+        "classical": "critical_path heft cpop etf hbmct partition_dfs metis_dfs mtkahypar_dfs"
+        " cp_sat",
+        "evolution": "brkga tuned_brkga random_search",
+        "warm": "warm_brkga elite_mutation",
+        "dispatching": "regal dispatch",
+        "topoformer": "topoformer",
+        "ordering": "approximate_dp dp depth_first_dp random_orders",
+        "exact": "exact",
+        "refinement": "local_search",
+        "portfolio": "portfolio auto",
+        "regal_paper": "regal_paper gas idrs",
+        "robust": "list_sampling random_ties price_sweep one_shot gflownet ppo metropolis",
+    },
+    "rcpsp": {
+        "evolution": "brkga random_search",
+        "one_shot": "one_shot",
+        "noisy_rule": "noisy_rule",
+        "sequencing": "sequencing giffler_thompson",
+        "rcpsp": "auto justification cp_sat critical_path mopnr spt lpt tetris"
+        " most_work_remaining most_successors latest_finish least_slack rank_positional_weight"
+        " greatest_resource_demand",
+    },
 }
-"""The modules of this distribution that register each kind when they are imported."""
+_SAMPLERS = (
+    "critical_path brkga regal_paper random_search list_sampling random_ties metropolis price_sweep"
+    " one_shot gflownet ppo"
+)
+_POLICIES = {
+    "regal.dispatching": "regal_dispatch",
+    "topological_order.policy": "topoformer",
+    "one_shot.policy": "one_shot",
+    "sequencing": "sequencing",
+    "regal.policy": "regal",
+    "gflownet.policy": "gflownet",
+}
+_IMPORTERS = ".json .jsonl .jsonl.gz .onnx .pbtxt .pb .hlo .txt .hlo.pb"
+
+
+def _homes(folder: str, names: Mapping[str, str]) -> dict[Any, str]:
+    """The module of each name of a table: module in a folder, names."""
+    return {one: f"regal_jax.{folder}.{file}" for file in names for one in names[file].split()}
+
+
+OWN: Mapping[Kind, Mapping[Any, str]] = {
+    "method": {
+        (problem, name): module
+        for problem, names in _METHODS.items()
+        for name, module in _homes("methods", names).items()
+    },
+    "sampler": _homes("methods", {"samplers": _SAMPLERS}),
+    "environment": _homes(
+        "environments", {"placement.problem": "placement", "rcpsp.problem": "rcpsp"}
+    ),
+    "policy": _homes("policies", _POLICIES),
+    "dataset": _homes("datasets", {"corpora": "model_zoo synthetic"}),
+    "importer": _homes("graphs.importers", {"any_file": _IMPORTERS}),
+}
+"""What this distribution has of each kind, and the module that registers it when it is imported:
+only what is asked for is, so that nobody pays for what others use."""
 LATER = ("l2d",)
 """Names that the design reserves for methods that are not in this version."""
 
@@ -148,9 +192,10 @@ def make_policy(config: Any) -> Any:
 
 def policy_for(config: type) -> Entry:
     """The policy whose configuration a class is. Raises OptionError where there is none."""
-    for entry in entries("policy").values():
-        if entry.about["config"] is config:
-            return entry
+    for known in (lambda: _ENTRIES["policy"], lambda: entries("policy")):
+        for entry in known().values():
+            if entry.about["config"] is config:
+                return entry
     raise OptionError(f"{config.__name__} is not the configuration of a registered policy")
 
 
@@ -171,11 +216,18 @@ def importer(*suffixes: str) -> Callable[[Callable], Callable]:
 
 
 def find_method(name: str, problem: str) -> Method:
-    """The method of a name for an environment's problems. Raises OptionError naming those there
-    are."""
-    methods = entries("method")
-    if (problem, name) in methods:
-        return methods[problem, name]
+    """The method of a name for an environment's problems; raises OptionError as ``check_method``
+    does."""
+    check_method(name, problem)
+    _load_own("method", (problem, name))
+    return _ENTRIES["method"][problem, name]
+
+
+def check_method(name: str, problem: str) -> None:
+    """Raises OptionError, naming those there are, for the name of no method for an environment's
+    problems."""
+    if (problem, name) in OWN["method"] or (problem, name) in (methods := keys("method")):
+        return
     others = [where for where, known in methods if known == name]
     reason = "is not in this version" if name in LATER else "is unknown"
     if others:
@@ -188,9 +240,10 @@ def find_method(name: str, problem: str) -> Method:
 
 def find(kind: Kind, name: str) -> Entry:
     """The entry of a name. Raises OptionError naming those there are."""
-    known = entries(kind)
-    check_known(kind, name, list(known))
-    return known[name]
+    if name not in OWN[kind]:
+        check_known(kind, name, keys(kind))
+    _load_own(kind, name)
+    return _ENTRIES[kind][name]
 
 
 def check_known(kind: str, name: str, known: list[str]) -> None:
@@ -207,13 +260,22 @@ def _meant(name: str, known: list[str]) -> str:
 
 
 def names(kind: Kind) -> list[str]:
-    """All names of a kind, in the order of registration."""
-    return list(dict.fromkeys(key if isinstance(key, str) else key[1] for key in entries(kind)))
+    """All names of a kind: this distribution's, then others in the order of registration."""
+    return list(dict.fromkeys(key if isinstance(key, str) else key[1] for key in keys(kind)))
+
+
+def keys(kind: Kind) -> list[Any]:
+    """All names of a kind; of methods (environment, name). Nothing of this distribution's is
+    imported for it."""
+    _load_others(kind)
+    return list(dict.fromkeys([*OWN[kind], *_ENTRIES[kind]]))
 
 
 def entries(kind: Kind) -> Mapping[Any, Any]:
     """What is registered of a kind, by name; methods by (environment, name)."""
-    _load(kind)
+    for key in OWN[kind]:
+        _load_own(kind, key)
+    _load_others(kind)
     return _ENTRIES[kind]
 
 
@@ -225,11 +287,16 @@ def first_line(function: Callable) -> str:
     return text.split(". ")[0].split("; ")[0].rstrip(".")
 
 
+def _load_own(kind: Kind, key: Any) -> None:
+    """Imports the module of this distribution that registers a name, if there is one."""
+    if key in OWN[kind]:
+        importlib.import_module(OWN[kind][key])
+
+
 @functools.cache
-def _load(kind: Kind) -> None:
-    """Imports what registers a kind; a distribution that can't be is left out, with a warning."""
-    for module in OWN[kind]:
-        importlib.import_module(module)
+def _load_others(kind: Kind) -> None:
+    """Imports what other distributions register of a kind; one that can't be is left out, with a
+    warning."""
     for point in metadata.entry_points(group=GROUPS[kind]):
         try:
             point.load()
@@ -248,6 +315,7 @@ def _register(kind: Kind, name: str, about: Mapping[str, Any], make: Callable) -
 
 def _add(kind: Kind, key: Any, entry: Any) -> None:
     """Adds an entry. Raises OptionError where another function has its name."""
+    _load_own(kind, key)
     function = lambda one: one.run if isinstance(one, Method) else one.make  # noqa: E731
     old = _ENTRIES[kind].get(key)
     if old is not None and _origin(function(old)) != _origin(function(entry)):

@@ -17,6 +17,9 @@ FORMAT = "regal-schedule/1"
 
 Objective = Literal["peak_memory", "makespan"]
 
+Generation = Literal["parallel", "serial", "lookahead"]
+"""How priorities become a schedule on machine types; see ``MachineProblem``."""
+
 
 def check_objective(objective: str) -> None:
     """Raises OptionError for a name that is not an objective."""

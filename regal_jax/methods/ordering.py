@@ -1,32 +1,17 @@
-"""Methods that order the ops of one device for least peak memory: Topoformer and its baselines
+"""Methods that order the ops of one device for least peak memory: Topoformer's baselines
 (neural_topological_ordering, section 5 and C.3)."""
 
-import dataclasses
-import functools
 import time
-from collections.abc import Callable
 
-import jax
 import numpy as np
 
 from regal_jax import registry
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
-from regal_jax.graphs.batching import padded_pairs, padded_size
-from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.precedence import op_pairs
 from regal_jax.methods import simple
-from regal_jax.methods.pretrained import shipped_policy
-from regal_jax.options import Budget, Options, Result
-from regal_jax.policies.topological_order.policy import (
-    OrderingConfig,
-    OrderingInputs,
-)
+from regal_jax.options import Budget, Result
 from regal_jax.search.base import best_of_schedules
-from regal_jax.search.orders import beam as orders_beam
-from regal_jax.search.orders import dynamic_programming, rules, sampling
-from regal_jax.training import checkpoints
-from regal_jax.training.ordering_inputs import ordering_inputs
+from regal_jax.search.orders import dynamic_programming, rules
 
 SAMPLES = 16
 """Orders sampled, and beam width, in the paper's experiments (section 5)."""
@@ -37,53 +22,13 @@ RANDOM_ORDERS = 100
 DEPTH_FIRST_SECONDS = 60.0
 """Of the depth-first dynamic programme without a time limit; the paper's has an hour."""
 
-GUIDED_WIDTH = 300
-"""Of the dynamic programme that a policy guides: about as fast as 1,000 unguided, and better."""
-GUIDES = (1.0, 0.0, 3.0)
-"""Mean tensors that a standard deviation of priorities is worth, in the turns of guided search."""
-
 PAPER = "neural_topological_ordering"
-
-Orders = Callable[[ComputationGraph, np.ndarray, Budget], list[np.ndarray]]
-
-
-def topoformer_evaluations(num_ops: int, options: Options) -> int:
-    """Orders, or the width of a search."""
-    return GUIDED_WIDTH if options.decoding in (None, "guided") else SAMPLES
-
-
-@registry.method(
-    "topoformer",
-    evaluations=topoformer_evaluations,
-    reads_policy=True,
-    decodings=("greedy", "sample", "beam", "guided"),
-    learned=True,
-    paper=PAPER,
-)
-def run_topoformer(problem: PlacementProblem, budget: Budget) -> Result:
-    """One pass of the encoder, then orders by decoding (4.2).
-
-    "greedy", the best of as many samples as evaluations, "beam" search of that width with
-    state-collapsing, or "guided", the default (for policies without priorities it is "beam").
-    """
-    _check(problem, "topoformer")
-    budget.check()
-    decoding = budget.options.decoded_by(DECODINGS, "guided", name="topoformer")
-    path = budget.options.policy or shipped_policy(problem.objective, "topoformer")
-    params, config, _ = checkpoints.load_policy(path, OrderingConfig)
-    if config.decoder != "nar":
-        decoding = budget.options.decoding or "beam"
-        budget = budget._replace(options=dataclasses.replace(budget.options, decoding=decoding))
-        return _of_orders(problem, budget, _drawn(params, config, problem.graph, budget))
-    priorities = op_priorities(params, config, problem.graph)
-    orders = DECODINGS[decoding](problem.graph, priorities, budget)
-    return _of_orders(problem, budget, orders)
 
 
 @registry.method("approximate_dp", evaluations=BEAM_WIDTH, paper=PAPER)
 def run_approximate_dp(problem: PlacementProblem, budget: Budget) -> Result:
     """The approximate dynamic programme (C.3); evaluations are the states kept at each step."""
-    _check(problem, "approximate_dp")
+    check_problem(problem, "approximate_dp")
     found = dynamic_programming.beam_search(
         problem.graph, width=budget.evaluations, deadline=budget.deadline
     )
@@ -93,7 +38,7 @@ def run_approximate_dp(problem: PlacementProblem, budget: Budget) -> Result:
 @registry.method("dp", paper=PAPER)
 def run_dp(problem: PlacementProblem, budget: Budget) -> Result:
     """The exact dynamic programme, below the best cheap order's peak; for small graphs."""
-    _check(problem, "dp")
+    check_problem(problem, "dp")
     start = simple.cheapest(problem, budget._replace(evaluations=SAMPLES))
     found = dynamic_programming.beam_search(
         problem.graph, width=None, deadline=budget.deadline, upper_bound=int(start.cost)
@@ -106,7 +51,7 @@ def run_dp(problem: PlacementProblem, budget: Budget) -> Result:
 @registry.method("depth_first_dp", paper=PAPER)
 def run_depth_first_dp(problem: PlacementProblem, budget: Budget) -> Result:
     """The depth-first dynamic programme (C.3), for a minute or until the time limit."""
-    _check(problem, "depth_first_dp")
+    check_problem(problem, "depth_first_dp")
     deadline = min(budget.deadline, time.perf_counter() + DEPTH_FIRST_SECONDS)
     found = dynamic_programming.depth_first_dp(problem.graph, seed=budget.seed, deadline=deadline)
     return _of_result(problem, budget, found)
@@ -115,151 +60,25 @@ def run_depth_first_dp(problem: PlacementProblem, budget: Budget) -> Result:
 @registry.method("random_orders", evaluations=RANDOM_ORDERS, paper=PAPER)
 def run_random_orders(problem: PlacementProblem, budget: Budget) -> Result:
     """The best of as many random orders as evaluations."""
-    _check(problem, "random_orders")
+    check_problem(problem, "random_orders")
     found = dynamic_programming.best_of_random(
         problem.graph, seed=budget.seed, orders=budget.evaluations
     )
     return _of_result(problem, budget, found)
 
 
-def op_priorities(params, config: OrderingConfig, graph: ComputationGraph) -> np.ndarray:
-    """float32[O]: a policy's priorities; graphs are padded so that few shapes are compiled."""
-    if graph.num_ops == 0:
-        return np.empty(0, np.float32)
-    return np.asarray(_priorities(params, _padded(graph, config), config))[: graph.num_ops]
-
-
-def stepwise_order(
-    params, config: OrderingConfig, graph, inputs: OrderingInputs, budget: Budget
-) -> np.ndarray:
-    """int32[O]: the order of a beam as wide as the evaluations, of a policy without priorities.
-
-    Two shapes are compiled: one state, as at first and after the deadline, and a full beam.
-    """
-    encoding, slots = _encoding(params, inputs, config), len(inputs.features)
-
-    def logits(ready, last, first):
-        count = len(ready)
-        more = (1 if count == 1 else budget.evaluations) - count
-        ready = np.pad(ready, ((0, more), (0, slots - graph.num_ops)))
-        last, first = np.pad(last, (0, more)), np.pad(first, (0, more))
-        found = _logits(encoding, ready, last, first, config)
-        return np.asarray(found)[:count, : graph.num_ops]
-
-    width, deadline = budget.evaluations, budget.deadline
-    found = orders_beam.beam_search(graph, logits, width=width, deadline=deadline)
-    return np.asarray(found.order)
-
-
-def greedy_orders(graph, priorities, budget: Budget) -> list[np.ndarray]:
-    """The order that always runs the schedulable op of highest priority."""
-    position = sampling.greedy_positions(sampling.op_successors(graph), priorities)
-    return [sampling.order_of(position)]
-
-
-def sampled_orders(graph, priorities, budget: Budget) -> list[np.ndarray]:
-    """As many orders as evaluations."""
-    rng = np.random.default_rng(budget.seed)
-    uniforms = rng.random((budget.evaluations, graph.num_ops))
-    successors = sampling.op_successors(graph)
-    positions = sampling.sampled_positions(successors, priorities, uniforms)
-    return [sampling.order_of(position) for position in positions]
-
-
-def beam_orders(graph, priorities, budget: Budget) -> list[np.ndarray]:
-    """The order of least peak memory in a beam as wide as the evaluations."""
-    found = dynamic_programming.beam_search(
-        graph, width=budget.evaluations, priorities=priorities, deadline=budget.deadline
-    )
-    return [np.asarray(found.order)]
-
-
-def guided_orders(graph, priorities, budget: Budget) -> list[np.ndarray]:
-    """The order of a beam as wide as in the paper, improved by an approximate dynamic programme as
-    wide as the evaluations, that the policy guides (ours, ``dynamic_programming.improve``).
-
-    A set's potential falls with the priorities of the ops that have run: at equal use, it is better
-    to have run what should be early.
-    """
-    begin = beam_orders(graph, priorities, budget._replace(evaluations=SAMPLES))[0]
-    if graph.num_ops == 0 or graph.num_tensors == 0:
-        return [begin]
-    spread = max(float(np.std(priorities)), 1e-9)
-    bytes_early = (np.mean(priorities) - priorities) / spread * float(np.mean(graph.size))
-    potentials = [None if weight == 0 else weight * bytes_early for weight in GUIDES]
-    found = dynamic_programming.improve(
-        graph, begin, width=budget.evaluations, potentials=potentials, deadline=budget.deadline
-    )
-    return [np.asarray(found.order)]
-
-
-DECODINGS: dict[str, Orders] = {
-    "greedy": greedy_orders,
-    "sample": sampled_orders,
-    "beam": beam_orders,
-    "guided": guided_orders,
-}
-
-
-@functools.partial(jax.jit, static_argnames="config")
-def _priorities(params, inputs, config: OrderingConfig):
-    return registry.make_policy(config).priorities(params, inputs)
-
-
-@functools.partial(jax.jit, static_argnames="config")
-def _greedy(params, inputs, config: OrderingConfig):
-    return registry.make_policy(config).mode(params, inputs)
-
-
-@functools.partial(jax.jit, static_argnames=("config", "count"))
-def _samples(params, key, inputs, config: OrderingConfig, count: int):
-    return registry.make_policy(config).sample(params, key, inputs, count)
-
-
-@functools.partial(jax.jit, static_argnames="config")
-def _encoding(params, inputs, config: OrderingConfig):
-    return registry.make_policy(config).encode(params, inputs)
-
-
-@functools.partial(jax.jit, static_argnames="config")
-def _logits(encoding, ready, last, first, config: OrderingConfig):
-    return registry.make_policy(config).logits(encoding, ready, last, first)
-
-
-def _padded(graph: ComputationGraph, config: OrderingConfig) -> OrderingInputs:
-    pairs = padded_pairs(len(op_pairs(graph)))
-    return ordering_inputs(graph, config, padded_size(graph.num_ops), pairs)
-
-
-def _drawn(params, config: OrderingConfig, graph, budget: Budget) -> list[np.ndarray]:
-    """Orders of a policy that gives no priorities: sampled, the greedy one, or that of a beam."""
-    if budget.options.decoding == "guided":
-        raise OptionError(
-            "an autoregressive policy is decoded by greedy, sample or beam, not by guided"
-        )
-    if graph.num_ops == 0:
-        return [np.empty(0, np.int32)]
-    inputs, key = _padded(graph, config), jax.random.key(budget.seed)
-    if budget.options.decoding == "beam":
-        return [stepwise_order(params, config, graph, inputs, budget)]
-    if budget.options.decoding == "greedy":
-        positions = _greedy(params, inputs, config)[None]
-    else:
-        positions = _samples(params, key, inputs, config, budget.evaluations)
-    return [sampling.order_of(row[: graph.num_ops]) for row in np.asarray(positions)]
-
-
 def of_order(problem: PlacementProblem, order: np.ndarray) -> Result:
     """An order on one device, which is not charged."""
-    return _of_orders(problem, Budget(1), [order])
+    return of_orders(problem, Budget(1), [order])
 
 
 def _of_result(problem, budget: Budget, result: dynamic_programming.BeamResult) -> Result:
-    found = _of_orders(problem, budget, [np.asarray(result.order)])
+    found = of_orders(problem, budget, [np.asarray(result.order)])
     return found._replace(lower_bound=found.cost) if result.is_optimal else found
 
 
-def _of_orders(problem: PlacementProblem, budget: Budget, orders) -> Result:
+def of_orders(problem: PlacementProblem, budget: Budget, orders) -> Result:
+    """The best of some orders on one device, at an evaluation each."""
     alone = [rules.single_device(problem.graph)]
     schedules = [
         schedule for order in orders for schedule in simple.on_placements(problem, order, alone)
@@ -267,7 +86,8 @@ def _of_orders(problem: PlacementProblem, budget: Budget, orders) -> Result:
     return best_of_schedules(problem, budget, schedules)
 
 
-def _check(problem: PlacementProblem, name: str) -> None:
+def check_problem(problem: PlacementProblem, name: str) -> None:
+    """Raises OptionError, for a method, of another objective or several devices."""
     if problem.objective != "peak_memory" or problem.num_devices != 1:
         raise OptionError(
             f"{name} orders the ops of one device for peak memory: give --objective=peak_memory"

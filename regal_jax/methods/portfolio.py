@@ -11,7 +11,7 @@ import numpy as np
 from regal_jax import registry
 from regal_jax.environments.dispatching import rule
 from regal_jax.environments.placement.problem import PlacementProblem
-from regal_jax.methods import dispatching, exact, refinement, simple
+from regal_jax.methods import exact, refinement, simple
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Result, best_of, some_seconds
 
@@ -86,6 +86,8 @@ def _ruled(problem: PlacementProblem, budget: Budget, found: Result) -> Result:
     part = budget.after(found)
     if _is_timed(budget):
         part = part._replace(deadline=time.perf_counter() + RULES_PART * budget.seconds_left)
+    from regal_jax.methods import dispatching  # its networks, where they are looked at
+
     path = shipped_policy("rules")
     return best_of(found, dispatching.best_of_rules(problem, part, path, count))
 

@@ -7,9 +7,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from regal_jax.reporting.terminal import one_line, say
 
 EVERY = 10.0
@@ -26,6 +23,8 @@ def search_progress(label: str, evaluations: int | None) -> Iterator[Callable[[i
 @contextlib.contextmanager
 def status(text: str) -> Iterator[None]:
     """A line while something runs."""
+    from rich.console import Console
+
     console = Console(stderr=True)
     with console.status(text) if console.is_terminal else contextlib.nullcontext():
         yield
@@ -54,13 +53,16 @@ def bar(
 ) -> Iterator[Callable]:
     """Yields a function of (done so far, a short note) that moves a bar with that total, or that
     plain lines tell of where there is no terminal. ``quiet`` shows nothing."""
-    console = Console(stderr=True)
     if quiet:
         yield lambda done, note="": None
-    elif console.is_terminal:
-        columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(
-            *columns, TextColumn("{task.fields[note]}"), console=console, transient=True
+    elif sys.stderr.isatty():
+        from rich import progress as bars
+        from rich.console import Console
+
+        columns = (bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn())
+        texts = (bars.TextColumn(label), bars.TextColumn("{task.fields[note]}"))
+        with bars.Progress(
+            texts[0], *columns, texts[1], console=Console(stderr=True), transient=True
         ) as progress:
             task = progress.add_task(label, total=total, note="")
             yield lambda done, note="": progress.update(task, completed=done, note=note)

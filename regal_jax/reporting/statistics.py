@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-import scipy.stats
 from numpy.typing import ArrayLike
 
 from regal_jax.errors import OptionError
@@ -105,6 +104,8 @@ def geometric_mean(values: ArrayLike) -> float:
 def _bootstrap(
     values: np.ndarray, confidence: float, resamples: int, rng: np.random.Generator
 ) -> tuple[float, float]:
+    import scipy.stats  # a third of a second
+
     if len(values) < LEAST_GRAPHS or not np.all(np.isfinite(values)):
         return math.nan, math.nan
     if np.all(values == values[0]):

@@ -10,7 +10,7 @@ import regal_jax as rj
 from regal_jax import api
 from regal_jax.datasets.layered import layered_graph
 from regal_jax.errors import OptionError, RegalError
-from regal_jax.methods import ordering, pretrained
+from regal_jax.methods import pretrained, topoformer
 from regal_jax.options import Budget, Options
 from regal_jax.policies.topological_order.policy import OrderingConfig, ordering_policy
 from regal_jax.search.orders import dynamic_programming
@@ -165,7 +165,7 @@ def random_policy():
 def stepwise_order(graph, width: int, inputs=None) -> list[int]:
     budget = Budget(width, options=Options(decoding="beam"))
     inputs = inputs or ordering_inputs(graph, AUTOREGRESSIVE)
-    found = ordering.stepwise_order(random_policy(), AUTOREGRESSIVE, graph, inputs, budget)
+    found = topoformer.stepwise_order(random_policy(), AUTOREGRESSIVE, graph, inputs, budget)
     return found.tolist()
 
 
@@ -216,5 +216,5 @@ def test_an_autoregressive_beam_does_not_depend_on_padding():
 def test_priorities_do_not_depend_on_padding(policy):
     params, config, _ = load_policy(policy, OrderingConfig)
     exact = ordering_policy(config).priorities(params, ordering_inputs(GRAPH, config))
-    padded = ordering.op_priorities(params, config, GRAPH)
+    padded = topoformer.op_priorities(params, config, GRAPH)
     np.testing.assert_allclose(padded, exact, atol=1e-4)

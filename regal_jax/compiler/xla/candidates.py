@@ -16,14 +16,12 @@ from regal_jax.compiler.xla.module_orders import (
 )
 from regal_jax.compiler.xla.packing import temporary_bytes
 from regal_jax.compiler.xla.search_graph import search_graph
+from regal_jax.compiler.xla.settings import Search
 from regal_jax.environments.placement import bounds
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.importers.xla.text import Module
 from regal_jax.search.orders.dynamic_programming import order_peak
-
-METHODS = ("xla_list", "xla_dfs", "lpmf", "breadth_first", "depth_first", "dp", "auto")
-"""The portfolio: orders of one device, the cheap ones first."""
 
 MOST_OPS_OF_DP = 60
 """Ops up to which the exact dynamic programme is tried."""
@@ -41,22 +39,6 @@ class Candidate(NamedTuple):
     name: str
     order: ModuleOrder
     estimate: int
-
-
-class Search(NamedTuple):
-    """How orders are searched for.
-
-    Attributes:
-      methods: names of ``regal_jax.methods.METHODS`` for one device.
-      evaluations: of "auto" on one computation; the other methods take their own number.
-      time_limit: seconds for everything, or None; with a limit results depend on the machine.
-      seed: of everything random.
-    """
-
-    methods: Sequence[str] = METHODS
-    evaluations: int = 200_000
-    time_limit: float | None = None
-    seed: int = 0
 
 
 def estimated(module: Module, order: ModuleOrder) -> int:

@@ -11,17 +11,19 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 from jax._src.core import trace_state_clean
 
 from regal_jax.compiler.xla import decisions
-from regal_jax.compiler.xla.candidates import METHODS, Search
-from regal_jax.compiler.xla.reschedule import Options, Report, compile_best
+from regal_jax.compiler.xla.settings import METHODS, Options, Search
 from regal_jax.errors import CompilerError, OptionError
 from regal_jax.options import Budget
-from regal_jax.registry import find_method
+from regal_jax.registry import check_method
+
+if TYPE_CHECKING:
+    from regal_jax.compiler.xla.reschedule import Report
 
 DEFAULT_CACHE = "default"
 _config: Any = jax.config
@@ -124,8 +126,10 @@ class Rescheduled:
 
     def _compile(
         self, traced: Any, lowered: Any, options: Any
-    ) -> tuple[jax.stages.Compiled, Report] | None:
+    ) -> "tuple[jax.stages.Compiled, Report] | None":
         """In the order of least memory; None, or CompilerError if strict, where none is given."""
+        from regal_jax.compiler.xla.reschedule import compile_best  # and all that searches
+
         try:
             if traced.jaxpr.effects:
                 effects = ", ".join(sorted(str(effect) for effect in traced.jaxpr.effects))
@@ -238,7 +242,7 @@ def reschedule(
     ``rj.reschedule(jax.jit(step)).lower(*args).compile()`` is a ``jax.stages.Compiled``.
     """
     for method in methods:
-        find_method(method, "placement")
+        check_method(method, "placement")
     Budget(evaluations).check()
     if top_k < 0:
         raise OptionError(f"top_k must be at least 0, got {top_k}")

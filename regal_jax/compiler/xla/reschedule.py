@@ -12,7 +12,6 @@ where that saves more, and its donated arguments stay valid then.
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -20,7 +19,6 @@ import jax
 from regal_jax.compiler.xla import decisions
 from regal_jax.compiler.xla.candidates import (
     Candidate,
-    Search,
     candidates,
     estimated,
     is_settled,
@@ -30,6 +28,7 @@ from regal_jax.compiler.xla.live_memory import live_memory
 from regal_jax.compiler.xla.module_orders import ModuleOrder, order_of, without_donations
 from regal_jax.compiler.xla.peak_bound import peak_bound
 from regal_jax.compiler.xla.scheduler_hook import PLATFORM, check_supported, compile_in_order
+from regal_jax.compiler.xla.settings import Options
 from regal_jax.errors import CompilerError
 from regal_jax.graphs.importers.xla.text import Module, parse_module
 from regal_jax.reporting import progress
@@ -47,20 +46,6 @@ _QUICKLY: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
 _NAMES = {DEFAULT: "XLA's own order", MEMORY: "XLA's memory-optimized order"}
 ESTIMATE_ERROR = 0.1
 """Of what an order allocates; orders that would be worse than XLA's by more are not compiled."""
-
-
-class Options(NamedTuple):
-    """How a program is rescheduled.
-
-    Attributes:
-      search: of the orders.
-      top_k: how many orders are compiled, at most, besides XLA's.
-      cache: the folder of decisions; None keeps none.
-    """
-
-    search: Search = Search()
-    top_k: int = 2
-    cache: Path | None = None
 
 
 class Report(NamedTuple):

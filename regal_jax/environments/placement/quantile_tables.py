@@ -4,7 +4,6 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import special
 
 RESOLUTION = 1024
 """Steps of a table; between two entries quantile functions are linear."""
@@ -15,6 +14,8 @@ def beta_quantiles(alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:
 
     The row of Beta(1, 1) is uniform: samples from it are the uniform numbers themselves, exactly.
     """
+    from scipy import special
+
     quantile = np.linspace(0.0, 1.0, RESOLUTION + 1)
     rows = special.betaincinv(np.asarray(alpha)[:, None], np.asarray(beta)[:, None], quantile)
     return rows.astype(np.float32)

@@ -2,7 +2,7 @@
 
 import functools
 import heapq
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +15,11 @@ from regal_jax.environments.placement.cost import Backend, default_backend
 from regal_jax.environments.rcpsp import batch, ffi, kernel, list_scheduler
 from regal_jax.environments.rcpsp.bounds import makespan_bound
 from regal_jax.environments.rcpsp.columns import MachineColumns, machine_columns
-from regal_jax.environments.schedule import Objective, Schedule
+from regal_jax.environments.schedule import Generation, Objective, Schedule
 from regal_jax.errors import GraphError, OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.batching import padded_size
 from regal_jax.graphs.computation_graph import ComputationGraph
-
-Generation = Literal["parallel", "serial", "lookahead"]
 
 GENERATIONS: dict[Generation, int] = {
     "parallel": kernel.PARALLEL,

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from regal_jax.compiler.xla.reschedule import Options, compile_best
+from regal_jax.compiler.xla.reschedule import compile_best
+from regal_jax.compiler.xla.settings import Options
 from regal_jax.datasets.jax_train_steps import Program, program
 
 MOST_SECONDS = 30.0

@@ -11,8 +11,8 @@ import jax
 import numpy as np
 from scipy.stats import spearmanr
 
-from regal_jax.compiler.xla.candidates import METHODS, Search
-from regal_jax.compiler.xla.reschedule import DEFAULT, MEMORY, Options, Report, compile_best
+from regal_jax.compiler.xla.reschedule import DEFAULT, MEMORY, Report, compile_best
+from regal_jax.compiler.xla.settings import METHODS, Options, Search
 from regal_jax.datasets.jax_train_steps import check_name, program
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import geometric_mean

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from regal_jax.compiler.xla.candidates import Search
-from regal_jax.compiler.xla.reschedule import Options, compile_best
+from regal_jax.compiler.xla.reschedule import compile_best
+from regal_jax.compiler.xla.settings import Options, Search
 from regal_jax.errors import OptionError
 from regal_jax.studies.compiler import side_by_side, xla_memory
 from tests.experiments.test_launchers_one_shot import is_picture, launch_again

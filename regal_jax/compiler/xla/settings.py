@@ -1,0 +1,38 @@
+"""How a program is rescheduled: no more than ``rj.jit`` needs before anything is compiled."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+METHODS = ("xla_list", "xla_dfs", "lpmf", "breadth_first", "depth_first", "dp", "auto")
+"""The portfolio: orders of one device, the cheap ones first."""
+
+
+class Search(NamedTuple):
+    """How orders are searched for.
+
+    Attributes:
+      methods: names of methods for one device.
+      evaluations: of "auto" on one computation; the other methods take their own number.
+      time_limit: seconds for everything, or None; with a limit results depend on the machine.
+      seed: of everything random.
+    """
+
+    methods: Sequence[str] = METHODS
+    evaluations: int = 200_000
+    time_limit: float | None = None
+    seed: int = 0
+
+
+class Options(NamedTuple):
+    """How a program is rescheduled.
+
+    Attributes:
+      search: of the orders.
+      top_k: how many orders are compiled, at most, besides XLA's.
+      cache: the folder of decisions; None keeps none.
+    """
+
+    search: Search = Search()
+    top_k: int = 2
+    cache: Path | None = None

@@ -23,10 +23,12 @@ def search_progress(label: str, evaluations: int | None) -> Iterator[Callable[[i
 @contextlib.contextmanager
 def status(text: str) -> Iterator[None]:
     """A line while something runs."""
+    if not sys.stderr.isatty():
+        yield
+        return
     from rich.console import Console
 
-    console = Console(stderr=True)
-    with console.status(text) if console.is_terminal else contextlib.nullcontext():
+    with Console(stderr=True).status(text):
         yield
 
 

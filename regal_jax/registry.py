@@ -275,8 +275,7 @@ def entries(kind: Kind) -> Mapping[Any, Any]:
     """What is registered of a kind, by name; methods by (environment, name)."""
     for key in OWN[kind]:
         _load_own(kind, key)
-    _load_others(kind)
-    return _ENTRIES[kind]
+    return {key: _ENTRIES[kind][key] for key in keys(kind)}
 
 
 def first_line(function: Callable) -> str:

@@ -11,7 +11,7 @@ from regal_jax import registry
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.graphs.batching import padded_shape
-from regal_jax.methods import portfolio
+from regal_jax.methods import dispatching, portfolio
 from regal_jax.options import Options
 from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs, flow_policy
 from regal_jax.policies.regal.dispatching import DispatchConfig
@@ -381,13 +381,13 @@ def test_the_portfolio_goes_on_from_the_best_of_all(monkeypatch):
 
 def test_the_portfolio_tries_rules_where_these_take_no_time(monkeypatch):
     counts = []
-    rules_of = portfolio.dispatching.best_of_rules
+    rules_of = dispatching.best_of_rules
 
     def best_of_rules(problem, budget, path, count):
         counts.append(count)
         return rules_of(problem, budget, path, count)
 
-    monkeypatch.setattr(portfolio.dispatching, "best_of_rules", best_of_rules)
+    monkeypatch.setattr(dispatching, "best_of_rules", best_of_rules)
     graph = random_graph(5, 60)
     found = optimize(graph, method="portfolio", evaluations=2000)
     assert 200 < counts[0] <= 400  # a fifth of what the cheap schedules leave

@@ -81,7 +81,7 @@ def test_a_comparison_has_each_seed_of_what_is_random_and_resumes(tmp_path, monk
 
 def take_in_place_of(name, sampler, monkeypatch):
     entry = Entry(name, sampler, {"searches": False})
-    monkeypatch.setitem(registry.entries("sampler"), name, entry)
+    monkeypatch.setitem(registry._ENTRIES["sampler"], name, entry)
 
 
 def count_samples(graph, sampled, seed):

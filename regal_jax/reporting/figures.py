@@ -99,6 +99,42 @@ def draw_boxes(
     return axes.add_collection(boxes)
 
 
+def label_boxes(
+    axes: Any, start: np.ndarray, finish: np.ndarray, rows: tuple, texts: Sequence[str], end: float
+) -> None:
+    """Texts in the boxes of ``draw_boxes`` that have room for them, of an axis that ends at
+    ``end``; the widest boxes first, LABELS at most."""
+    letters = ((finish - start) / max(end, 1e-30) * LETTERS).astype(int)
+    middle = (start + finish) / 2, (rows[0] + rows[1]) / 2
+    for box in np.argsort(-letters, kind="stable")[:LABELS].tolist():
+        text = texts[box].rsplit("/", 1)[-1]
+        if len(text) <= letters[box] or letters[box] >= ROOM:
+            label = plain(text, letters[box])
+            place = float(middle[0][box]), float(middle[1][box])
+            style = {"size": 7, "color": "white", "ha": "center", "va": "center", "zorder": 4}
+            axes.text(*place, label, clip_on=True, **style)
+
+
+LETTERS = 108
+"""Of size 7, that are as wide as a Gantt chart's axes, about."""
+LABELS = 300
+ROOM = 6
+"""Letters of the end of a name that is too long for its box, at least."""
+
+
+def line_styles(curves: Sequence[np.ndarray]) -> list[Any]:
+    """Solid lines; for equal curves dashes that take turns, so that each is seen."""
+    twins = [[i for i, other in enumerate(curves) if np.array_equal(one, other)] for one in curves]
+    return [
+        "-" if len(same) == 1 else (DASH * same.index(i), (DASH, DASH * (len(same) - 1)))
+        for i, same in enumerate(twins)
+    ]
+
+
+DASH = 4.0
+"""Length of a dash, in widths of its line."""
+
+
 def add_legend(axes: Any, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> None:
     """A frameless legend; labels are shown as they are."""
     shown = [plain(label) for label in labels]
@@ -106,9 +142,9 @@ def add_legend(axes: Any, handles: Sequence[Any], labels: Sequence[str], **optio
 
 
 def plain(text: str, length: int = 40) -> str:
-    """Text from outside made safe to draw: one line, no mathematics, shortened in the middle."""
+    """Text from outside made safe to draw: one line, no mathematics, shortened at the front, since
+    names of ops differ at their ends."""
     text = "".join(c if c.isprintable() else "?" for c in text)
     if len(text) > length:
-        head = (length - 1) // 3
-        text = f"{text[:head]}…{text[head - length + 1 :]}"
+        text = f"…{text[1 - length :]}"
     return (" " + text if text.startswith("_") else text).replace("$", r"\$")

@@ -123,7 +123,7 @@ def plot_machines(
     axes.set_ylim(rows + 0.2, -0.2)
     _label_types(axes, bands)
     axes.set_xlabel(f"time [{unit}]")
-    _add_legend(axes, colors, line)
+    _add_legend(axes, colors, line, "lower bound" if bound < end else "optimal: no less time")
     figures.set_title(figure, title if title is not None else _title(graph, end, bound))
     figures.save_figure(figure, path)
 
@@ -131,7 +131,7 @@ def plot_machines(
 def _title(graph: ComputationGraph, makespan: float, bound: float) -> str:
     gap = float(gap_percent(makespan, bound))
     over = f"{human_percent(gap)} over the lower bound, {human_time_us(bound)}"
-    known = over if gap > 1e-7 else "the lower bound"
+    known = over if gap > 1e-7 else "optimal"
     return f"{graph.name or 'graph'}: makespan {human_time_us(makespan)} ({known})"
 
 
@@ -168,9 +168,12 @@ def _draw_units(axes: Any, picture: _Picture) -> None:
             parts.append((lanes.op, row + UNIT_MARGIN, row + 1.0 - UNIT_MARGIN))
     outlined = picture.graph.num_ops <= OUTLINED_OPS
     least = SLIVER * picture.finish.max() if outlined else 0.0
-    for color, start, finish, rows in _boxes_by_color(picture, parts):
-        finish = np.maximum(finish, start + least)
+    for color, ops, rows in _boxes_by_color(picture, parts):
+        start = picture.start[ops]
+        finish = np.maximum(picture.finish[ops], start + least)
         figures.draw_boxes(axes, start, finish, rows, color, outline=0.4 if outlined else 0.0)
+        texts = [picture.graph.op_label(op) for op in ops.tolist()]
+        figures.label_boxes(axes, start, finish, rows, texts, picture.finish.max())
 
 
 def _draw_unitless(axes: Any, picture: _Picture) -> None:
@@ -182,12 +185,13 @@ def _draw_unitless(axes: Any, picture: _Picture) -> None:
         height = (STRIP_ROWS - 0.1) / max(lanes.num_lanes, 1)
         low = band.bottom + 0.1 + height * lanes.lane
         parts.append((lanes.op, low, low + 0.8 * height))
-    for color, start, finish, rows in _boxes_by_color(picture, parts):
-        figures.draw_boxes(axes, start, finish, rows, color, outline=0.8, edge=color)
+    for color, ops, rows in _boxes_by_color(picture, parts):
+        span = picture.start[ops], picture.finish[ops]
+        figures.draw_boxes(axes, *span, rows, color, outline=0.8, edge=color)
 
 
 def _boxes_by_color(picture: _Picture, parts: list[_Boxes]) -> Iterator[tuple]:
-    """(colour, start, finish, (low, high)) for each colour of some boxes."""
+    """(colour, ops, (low, high)) for each colour of some boxes."""
     if not parts:
         return
     op, low, high = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -195,7 +199,7 @@ def _boxes_by_color(picture: _Picture, parts: list[_Boxes]) -> Iterator[tuple]:
         mine = picture.colors.label[op] == label
         ops = op[mine]
         if len(ops):
-            yield color, picture.start[ops], picture.finish[ops], (low[mine], high[mine])
+            yield color, ops, (low[mine], high[mine])
 
 
 def _draw_areas(axes: Any, picture: _Picture) -> None:
@@ -231,10 +235,10 @@ def _label_types(axes: Any, bands: list[_Band]) -> None:
     axes.set_yticks(list(ticks), list(ticks.values()))
 
 
-def _add_legend(axes: Any, colors: OpColors, bound: Any) -> None:
+def _add_legend(axes: Any, colors: OpColors, bound: Any, label: str) -> None:
     from matplotlib.patches import Patch
 
     handles = {label: Patch(color=color) for label, color in colors.color.items()}
-    handles["lower bound"] = bound
+    handles[label] = bound
     anchor = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "handlelength": 1.0}
     figures.add_legend(axes, list(handles.values()), list(handles), **anchor)

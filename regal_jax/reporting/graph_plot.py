@@ -195,7 +195,8 @@ def _draw_memory(axes: Any, graph: ComputationGraph) -> None:
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("step, program order on one device")
     axes.set_ylabel(f"memory in use [{unit}]")
-    text = f"peak {human_bytes(peak)} at step {row:,}; lower bound (dashed) {human_bytes(bound)}"
+    known = f"lower bound (dashed) {human_bytes(bound)}" if peak > bound else "optimal (dashed)"
+    text = f"peak {human_bytes(peak)} at step {row:,}; {known}"
     axes.set_title(text, loc="left", size=9, color=figures.INK)
 
 

@@ -1,7 +1,7 @@
 """Memory over time, before and after: the picture of what a schedule saves, and where."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,8 +57,8 @@ def plot_memory(
       schedules: label -> schedule; two are clearest, for example default order and ours.
       path: a .png, .svg or .pdf file.
       title: by default the graph's name and the change of the peak from first to last.
-      lower_bound: bytes of the fullest device; by default the bound of the graph on as many
-        devices as the schedules use.
+      lower_bound: bytes of the fullest device; by default the highest that the schedules hold, or
+        the bound of the graph on as many devices as they use.
 
     Raises:
       ScheduleError: for an invalid schedule. OptionError: without schedules, or for another suffix.
@@ -70,7 +70,7 @@ def plot_memory(
     curves = _curves(graph, schedules)
     num_devices = max(schedule.num_devices for schedule in schedules.values())
     if lower_bound is None:
-        lower_bound = bounds.peak_memory_bound(graph, num_devices)
+        lower_bound = _proven(graph, schedules.values(), num_devices)
     devices = _shown_devices(curves, num_devices)
     rows = max(len(devices), len(curves))
     figure = figures.new_figure(10.5, max(3.6, 1.0 + 1.9 * rows))
@@ -89,6 +89,16 @@ def _curves(graph: ComputationGraph, schedules: Mapping[str, Schedule]) -> list[
         _Curve(label, schedule, checker.memory_timeline(graph, schedule), color)
         for (label, schedule), color in zip(schedules.items(), colors, strict=False)
     ]
+
+
+def _proven(graph: ComputationGraph, schedules: Iterable[Schedule], num_devices: int) -> float:
+    """The highest lower bound that is known, bytes of the fullest device."""
+    held = [
+        one.lower_bound or 0.0
+        for one in schedules
+        if one.objective == "peak_memory" and one.num_devices == num_devices
+    ]
+    return max(bounds.peak_memory_bound(graph, num_devices), *held, 0.0)
 
 
 def _title(graph: ComputationGraph, curves: list[_Curve]) -> str:
@@ -111,8 +121,9 @@ def _draw_devices(
     for device, axes in zip(devices, panels, strict=True):
         figures.style_axes(axes)
         here = [curve for curve in curves if device < curve.schedule.num_devices]
-        for curve in here:
-            _draw_curve(axes, curve, device, unit)
+        styles = figures.line_styles([curve.timeline.usage[:, device] for curve in here])
+        for after, (curve, style) in enumerate(zip(here, styles, strict=True), 1 - len(here)):
+            _draw_curve(axes, curve, device, unit, style, 6 if style == "-" else 6 - 3 * after)
         axes.axhline(bound / unit[1], **BOUND_LINE)
         _label_peaks(axes, here, device, unit)
         where = f"device {device}, " if len(devices) > 1 else ""
@@ -120,7 +131,9 @@ def _draw_devices(
         axes.set_ylabel(f"{where}{unit[0]}{cut}")
     panels[-1].set_xlabel("step")
     handles = [panels[0].plot([], [], color=curve.color, linewidth=2)[0] for curve in curves]
-    labels = [*(curve.label for curve in curves), f"lower bound, {human_bytes(bound)}"]
+    optimal = any(curve.peaks.max() <= bound for curve in curves)
+    known = "optimal: the lower bound" if optimal else "lower bound"
+    labels = [*(curve.label for curve in curves), f"{known}, {human_bytes(bound)}"]
     anchor = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
     line = panels[0].plot([], [], **BOUND_LINE)
     figures.add_legend(panels[0], [*handles, *line], labels, ncols=len(labels), **anchor)
@@ -143,23 +156,26 @@ def _range(curves: list[_Curve], bound: float, unit: tuple[str, float]) -> tuple
     return floor / unit[1], (highest + 0.1 * (highest - floor)) / unit[1]
 
 
-def _draw_curve(axes: Any, curve: _Curve, device: int, unit: tuple[str, float]) -> None:
+def _draw_curve(
+    axes: Any, curve: _Curve, device: int, unit: tuple[str, float], style: Any, dot_size: float
+) -> None:
     """The filled curve of one schedule, with a dot on its peak."""
     usage = curve.timeline.usage[:, device] / unit[1]
     edges = np.arange(len(usage) + 1)
     axes.stairs(usage, edges, fill=True, color=curve.color, alpha=0.22, linewidth=0)
-    axes.stairs(usage, edges, baseline=None, color=curve.color, linewidth=1.5)
+    axes.stairs(usage, edges, baseline=None, color=curve.color, linewidth=1.5, linestyle=style)
     row = int(curve.timeline.peak_row[device])
-    dot = {"color": curve.color, "markersize": 6, "markeredgecolor": "white", "zorder": 5}
+    dot = {"color": curve.color, "markersize": dot_size, "markeredgecolor": "white", "zorder": 5}
     axes.plot([row + 0.5], [usage[row]], "o", **dot)
 
 
 def _label_peaks(axes: Any, curves: list[_Curve], device: int, unit: tuple[str, float]) -> None:
     """The peaks' sizes at the right edge, level with the dots where there is room; bold where it is
-    the schedule's peak."""
+    the schedule's peak, once where several are equal."""
     low, high = axes.get_ylim()
     line_height, height = 0.13 * (high - low), -np.inf
-    for curve in sorted(curves, key=lambda curve: curve.peaks[device]):
+    distinct = {int(curve.peaks[device]): curve for curve in curves}
+    for _, curve in sorted(distinct.items()):
         peak = float(curve.peaks[device])
         height = max(peak / unit[1], height + line_height)
         axes.annotate(

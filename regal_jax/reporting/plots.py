@@ -18,7 +18,7 @@ from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting import figures
 from regal_jax.reporting.gantt import plot_machines
-from regal_jax.reporting.memory_plot import plot_memory
+from regal_jax.reporting.memory_plot import BOUND_LINE, plot_memory
 from regal_jax.reporting.op_colors import by_kind
 from regal_jax.reporting.step_times import StepTimes, describe_steps, step_times
 from regal_jax.reporting.tables import TIME_UNITS, human_time_us, unit_of
@@ -58,15 +58,17 @@ def plot_gantt(
     scaled = StepTimes(times.start / factor, times.finish / factor)
     handles = _draw_ops(axes, graph, schedule, scaled)
     handles |= _draw_transfers(axes, graph, schedule, scaled)
-    axes.set_xlim(0, end / factor or 1.0)
+    handles |= _draw_bound(axes, schedule, factor)
+    axes.set_xlim(0, 1.005 * end / factor or 1.0)
     axes.set_ylim(schedule.num_devices - 0.4, -0.55)
     labelled = range(0, schedule.num_devices, 1 + schedule.num_devices // 100)
     axes.set_yticks(labelled, [f"device {device}" for device in labelled])
     axes.set_xlabel(f"time [{unit}]")
     anchor = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.03), "handlelength": 1.0}
     figures.add_legend(axes, list(handles.values()), list(handles), **anchor)
-    name = graph.name or "graph"
-    figures.set_title(figure, title if title is not None else f"{name}: {human_time_us(end)}")
+    optimal = ", optimal" if schedule.objective == "makespan" and schedule.is_optimal else ""
+    shown = f"{graph.name or 'graph'}: {human_time_us(end)}{optimal}"
+    figures.set_title(figure, title if title is not None else shown)
     figures.save_figure(figure, path)
 
 
@@ -131,10 +133,12 @@ def plot_evaluation_limits(
     figures.style_axes(axes, grid="both")
     axes.axhline(0, color=figures.MUTED, linewidth=1, linestyle=(0, (4, 3)))
     handles = []
-    for points, color in zip(methods.values(), _colors(), strict=False):
-        limit, mean, low, high = np.array(sorted(points)).T
+    curves = [np.array(sorted(points)).T for points in methods.values()]
+    styles = figures.line_styles([curve[:2] for curve in curves])
+    for (limit, mean, low, high), color, style in zip(curves, _colors(), styles, strict=False):
         axes.fill_between(limit, low, high, color=color, alpha=0.16, linewidth=0)
-        handles += axes.plot(limit, mean, "o-", color=color, linewidth=1.8, markersize=4.5)
+        dots = {"marker": "o", "linewidth": 1.8, "markersize": 4.5}
+        handles += axes.plot(limit, mean, color=color, linestyle=style, **dots)
     _label_limits(axes, sorted({point[0] for points in methods.values() for point in points}))
     axes.set_ylabel(f"average improvement over {figures.plain(reference)} [%]")
     figures.add_legend(axes, handles, list(methods), loc="best")
@@ -154,6 +158,8 @@ def _draw_ops(axes: Any, graph: ComputationGraph, schedule: Schedule, times: Ste
         rows = (device - 0.4, device + 0.22)
         span = times.start[mine], times.finish[mine]
         handles[kind] = figures.draw_boxes(axes, *span, rows, color, outline=outline)
+        texts = [graph.op_label(op) for op in steps.op[mine].tolist()]
+        figures.label_boxes(axes, *span, rows, texts, float(times.finish.max(initial=0.0)))
     return handles
 
 
@@ -168,6 +174,14 @@ def _draw_transfers(axes: Any, graph, schedule: Schedule, times: StepTimes) -> d
     start, finish = times.start[mine], times.finish[mine]
     boxes = figures.draw_boxes(axes, start, finish, rows, figures.INK, outline=0.0)
     return {"transfer": boxes}
+
+
+def _draw_bound(axes: Any, schedule: Schedule, factor: float) -> dict:
+    """A line at what is proven of the makespan; returns its legend handle if anything is."""
+    if schedule.objective != "makespan" or schedule.lower_bound is None:
+        return {}
+    line = axes.axvline(schedule.lower_bound / factor, zorder=4, **BOUND_LINE)
+    return {"optimal: no less time" if schedule.is_optimal else "lower bound": line}
 
 
 def _round_up(value: float) -> float:

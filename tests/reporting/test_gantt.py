@@ -136,8 +136,9 @@ def test_a_job_shop_has_its_machines_jobs_and_bound(drawn):
     axes = figure.axes[0]
     assert labels(axes) == ["machine 0", "machine 1"]
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert legend == ["job 0", "job 1", "lower bound"]
-    assert figure.get_suptitle() == "hand-made: makespan 6.00 us (the lower bound)"
+    assert legend == ["job 0", "job 1", "optimal: no less time"]
+    assert {text.get_text() for text in axes.texts} == {f"op_{op}" for op in range(4)}
+    assert figure.get_suptitle() == "hand-made: makespan 6.00 us (optimal)"
     worse = drawn(SHOP, schedule.replace(lower_bound=5.0)).get_suptitle()
     assert worse == "hand-made: makespan 6.00 us (20.0 % over the lower bound, 5.00 us)"
     assert drawn(SHOP, schedule, title="$5").get_suptitle() == r"\$5"

@@ -188,4 +188,36 @@ def test_without_matplotlib_the_remedy_is_named(path, monkeypatch):
 def test_text_from_outside_is_made_safe():
     assert figures.plain("a$b$\n") == r"a\$b\$?"
     assert figures.plain("_hidden") == " _hidden"
-    assert figures.plain("abcdefghijkl", 7) == "ab…ijkl"
+    assert figures.plain("abcdefghijkl", 7) == "…ghijkl"
+
+
+def test_equal_curves_take_turns():
+    one, other = np.array([1.0, 2.0]), np.array([1.0, 3.0])
+    styles = figures.line_styles([one, other, one, one])
+    assert styles[1] == "-"
+    starts = [offset for offset, _ in styles[:1] + styles[2:]]
+    assert {dashes for _, dashes in styles[:1] + styles[2:]} == {(figures.DASH, 2 * figures.DASH)}
+    assert starts == [0.0, figures.DASH, 2 * figures.DASH]
+
+
+def test_boxes_have_labels_where_they_fit():
+    axes = figures.new_figure(10, 3).subplots()
+    start, finish = np.array([0.0, 50.0, 55.0]), np.array([50.0, 55.0, 100.0])
+    names = ["a/scope/op_1", "of_some_length", "x" * 99]
+    figures.label_boxes(axes, start, finish, (np.zeros(3), np.ones(3)), names, 100.0)
+    shown = [text.get_text() for text in axes.texts]
+    assert shown[0] == "op_1"
+    assert shown[1].startswith("…xxx")
+    assert len(shown) == 2
+
+
+@pytest.mark.parametrize("proven", [False, True])
+def test_what_is_optimal_is_called_so(path, monkeypatch, proven):
+    drawn = []
+    monkeypatch.setattr(
+        figures, "add_legend", lambda axes, handles, labels, **_: drawn.append(labels)
+    )
+    schedule = hand_schedule()
+    bound = schedule.cost if proven else 0.0
+    plots.plot_memory(hand_graph(), {"ours": schedule.replace(lower_bound=bound)}, path)
+    assert ("optimal" in drawn[0][-1]) == proven

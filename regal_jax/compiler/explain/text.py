@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regal_jax.compiler.explain.source_lines import SourceLine
 
 LONGEST_NAME = 44
-"""Characters of a name in a table; the middle of longer ones is left out."""
+"""Characters of a name in a table; the front of longer ones is left out."""
 
 
 WIDTH = 100
@@ -179,10 +179,9 @@ def order_rows(explanation: "Explanation") -> list[dict[str, str]]:
 
 
 def shortened(text: str, length: int = LONGEST_NAME) -> str:
-    """Text on one line, without its middle where it is too long."""
+    """Text on one line, without its front where it is too long."""
     text = one_line(text)
-    head = (length - 1) // 2
-    return text if len(text) <= length else f"{text[:head]}…{text[head - length + 1 :]}"
+    return text if len(text) <= length else f"…{text[1 - length :]}"
 
 
 def _row(explanation: "Explanation", one: "Live") -> dict[str, str]:

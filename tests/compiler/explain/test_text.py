@@ -129,5 +129,5 @@ def test_places(source, expected):
 
 def test_long_names_lose_their_middle():
     assert explain_text.shortened("short") == "short"
-    assert explain_text.shortened("abcdefghij", 5) == "ab…ij"
+    assert explain_text.shortened("abcdefghij", 5) == "…ghij"
     assert explain_text.shortened("a\nb") == "a b"

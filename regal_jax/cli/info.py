@@ -3,6 +3,7 @@
 examples:
   regal-jax info model.onnx
   regal-jax info model.json --num_devices=4 --plot=graph.png
+  regal-jax info model.onnx --page=model.html
   regal-jax info model.json --json | jq .ops
 """
 
@@ -25,6 +26,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plot", type=flags.text, metavar="FILE", help="picture to write (.png, .svg, .pdf)"
     )
+    parser.add_argument(
+        "--page", type=flags.text, metavar="FILE", help="interactive page to write (.html)"
+    )
     flags.add_platform(parser)
     flags.add_printing(parser)
 
@@ -33,19 +37,30 @@ def run(options: argparse.Namespace) -> None:
     """Prints facts and draws. Raises RegalError."""
     graph = flags.read_graph(options)
     platform = flags.platform(options)
+    outputs = [path for path in (options.plot, options.page) if path]
+    for path in outputs:
+        files.check_writable(path)
     if options.plot:
-        files.check_writable(options.plot)
         figures.check_suffix(options.plot)
     facts = _facts(graph, platform)
-    printing.report(
-        options, {key: value for key, (value, _) in facts.items()}, lambda: _show(facts)
-    )
+    _draw(graph, options)
+
+    def show() -> None:
+        _show(facts)
+        printing.say_wrote(outputs)
+
+    printing.report(options, {key: value for key, (value, _) in facts.items()}, show)
+
+
+def _draw(graph: ComputationGraph, options: argparse.Namespace) -> None:
     if options.plot:
         from regal_jax.reporting import graph_plot
 
         graph_plot.plot_graph(graph, options.plot)
-        if not options.json and not options.quiet:
-            printing.say_wrote([options.plot])
+    if options.page:
+        from regal_jax.reporting import graph_page
+
+        graph_page.write_graph_page(graph, options.page)
 
 
 def _show(facts: dict[str, tuple[Any, Any]]) -> None:

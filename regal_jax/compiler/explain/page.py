@@ -4,12 +4,12 @@ The page needs no network: styles, script and data stand in the file.
 """
 
 import os
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from regal_jax.compiler.explain import text
 from regal_jax.reporting import html_page
+from regal_jax.reporting.html_page import differences, indexed
 from regal_jax.reporting.tables import human_bytes, human_percent
 
 if TYPE_CHECKING:
@@ -45,14 +45,14 @@ def page_data(explanation: "Explanation") -> dict[str, Any]:
         "steps": _step_columns(explanation.steps),
         "buffers": {
             "bytes": [one.num_bytes for one in memory.memories],
-            "kind": _indexed([one.kind for one in memory.memories]),
-            "first": _differences(one.first for one in memory.memories),
+            "kind": indexed([one.kind for one in memory.memories]),
+            "first": differences(one.first for one in memory.memories),
             "length": [one.last - one.first + 1 for one in memory.memories],
             "writes": [len(one.values) for one in memory.memories],
-            "write": _differences(memory.values[v].step for m in memory.memories for v in m.values),
-            "shape": _indexed([explanation.shape_of(v) for m in memory.memories for v in m.values]),
+            "write": differences(memory.values[v].step for m in memory.memories for v in m.values),
+            "shape": indexed([explanation.shape_of(v) for m in memory.memories for v in m.values]),
             "reads": [len(one.reads) for one in memory.memories],
-            "read": _differences(step for one in memory.memories for step in one.reads),
+            "read": differences(step for one in memory.memories for step in one.reads),
         },
         "remedies": [list(remedy.memories) for remedy in explanation.remedies],
     }
@@ -61,11 +61,11 @@ def page_data(explanation: "Explanation") -> dict[str, Any]:
 def _step_columns(steps: Sequence["Step"]) -> dict[str, Any]:
     return {
         "instruction": [step.instruction for step in steps],
-        "computation": _indexed([step.computation for step in steps]),
-        "opcode": _indexed([step.opcode for step in steps]),
+        "computation": indexed([step.computation for step in steps]),
+        "opcode": indexed([step.opcode for step in steps]),
         "opName": _paths([step.op_name for step in steps]),
-        "line": _indexed([text.place(step.source) for step in steps]),
-        "file": _indexed([str(step.source or "") for step in steps]),
+        "line": indexed([text.place(step.source) for step in steps]),
+        "file": indexed([str(step.source or "") for step in steps]),
     }
 
 
@@ -131,21 +131,10 @@ def _orders(explanation: "Explanation") -> tuple[list[str], list[list[str]]] | N
     return (list(rows[0]), [list(row.values()) for row in rows]) if rows else None
 
 
-def _indexed(labels: Sequence[str]) -> dict[str, list]:
-    """Repetitive labels: the distinct ones, and the place of each among them."""
-    place = {label: index for index, label in enumerate(dict.fromkeys(labels))}
-    return {"values": list(place), "index": [place[label] for label in labels]}
-
-
 def _paths(paths: Sequence[str]) -> dict[str, dict[str, list]]:
     """Labels with slashes: the places of both parts, before and after the last slash."""
     parts = [path.rpartition("/") for path in paths]
     return {
-        "head": _indexed([head + slash for head, slash, _ in parts]),
-        "tail": _indexed([tail for _, _, tail in parts]),
+        "head": indexed([head + slash for head, slash, _ in parts]),
+        "tail": indexed([tail for _, _, tail in parts]),
     }
-
-
-def _differences(numbers: Iterable[int]) -> list[int]:
-    """Each number less the one before it, the first less 0."""
-    return [after - before for before, after in pairwise([0, *numbers])]

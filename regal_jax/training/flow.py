@@ -238,25 +238,26 @@ def _batches(
 ) -> Iterator[Batch]:
     """The batches of every step from the first on, each a function of (seed, step)."""
     low, high = np.log(plan.temperatures)
-    for step, inputs in enumerate(_inputs(graphs, first, policy, plan), first):
+
+    def batch(step: int) -> FlowBatch:
         uniform = np.random.default_rng((plan.seed, step)).uniform(low, high)
-        ends = (step + 1) % plan.epoch_steps == 0 or step + 1 == plan.steps
-        yield Batch(FlowBatch(inputs, np.float32(np.exp(uniform))), ends)
+        return FlowBatch(_inputs(graphs, step, policy, plan), np.float32(np.exp(uniform)))
+
+    return trainer.stepwise(batch, first, plan.steps, plan.epoch_steps)
 
 
 def _inputs(
-    graphs: Sequence[ComputationGraph], first: int, policy: FlowConfig, plan: FlowPlan
-) -> Iterator[FlowInputs]:
-    """The inputs of every step from the first on, a function of (seed, step)."""
-    for step in range(first, plan.steps):
-        rng = np.random.default_rng((plan.seed, step, 1))
-        graph, platform = graphs[int(rng.integers(len(graphs)))], Platform(plan.num_devices)
-        if 0 < plan.min_subgraph < graph.num_ops:
-            size = int(rng.integers(plan.min_subgraph, plan.max_subgraph + 1))
-            graph = random_subgraph(rng, graph, min(size, graph.num_ops))
-        if plan.dearest:
-            platform = prices.at_price(graph, platform, prices.draw(rng, plan.dearest))
-        yield padded_inputs(graph, platform, policy)
+    graphs: Sequence[ComputationGraph], step: int, policy: FlowConfig, plan: FlowPlan
+) -> FlowInputs:
+    """The inputs of a step, a function of (seed, step)."""
+    rng = np.random.default_rng((plan.seed, step, 1))
+    graph, platform = graphs[int(rng.integers(len(graphs)))], Platform(plan.num_devices)
+    if 0 < plan.min_subgraph < graph.num_ops:
+        size = int(rng.integers(plan.min_subgraph, plan.max_subgraph + 1))
+        graph = random_subgraph(rng, graph, min(size, graph.num_ops))
+    if plan.dearest:
+        platform = prices.at_price(graph, platform, prices.draw(rng, plan.dearest))
+    return padded_inputs(graph, platform, policy)
 
 
 def _check(graphs: Sequence[ComputationGraph], plan: FlowPlan) -> None:

@@ -107,7 +107,7 @@ class LogPartition(nn.Module):
 def make_optimizer(config: FlowTraining) -> optax.GradientTransformation:
     """Adam behind a clip of the gradient, its learning rate decaying exponentially."""
     rate = optax.exponential_decay(config.learning_rate, config.steps, config.final_rate)
-    return optax.chain(optax.clip_by_global_norm(config.clip_norm), optax.adam(rate))
+    return trainer.clipped_adam(config.clip_norm, rate)
 
 
 @functools.partial(jax.jit, static_argnames=("policy", "config"))

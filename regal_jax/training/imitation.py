@@ -21,9 +21,9 @@ import optax
 from regal_jax.graphs.features.placement import PolicyInputs
 from regal_jax.policies.regal.beta_mutants import ActionSpace
 from regal_jax.policies.regal.policy import RegalConfig
-from regal_jax.training import settings, trainer
+from regal_jax.training import regal_examples, settings, trainer
 from regal_jax.training.regal_examples import Bucket, Examples
-from regal_jax.training.regal_search import evaluations_before, learned_search
+from regal_jax.training.regal_search import steered_cost
 from regal_jax.training.trainer import Batch, Learner, PolicyFile
 
 SIMILAR = 1e-9
@@ -129,7 +129,7 @@ def imitate(
             "seed": seed,
             "steps": steps,
             "first_params": settings.arrays_fingerprint(params),
-            "training_data": settings.arrays_fingerprint([b.examples.graph for b in buckets]),
+            "training_data": regal_examples.fingerprint(buckets),
         },
         may_grow=["steps"],
         on_step=on_step,
@@ -169,14 +169,13 @@ def _batches(
 ) -> Iterator[Batch]:
     """Batches of (inputs, expert's actions), each a function of (seed, step)."""
     actions = experts() if first < steps else []
-    sizes = np.array([bucket.examples.num_graphs for bucket in buckets], float)
-    for step in range(first, steps):
+
+    def batch(step: int):
         rng = np.random.default_rng((seed, 1, step))
-        which = rng.choice(len(buckets), p=sizes / sizes.sum())
-        rows = rng.integers(buckets[which].examples.num_graphs, size=batch_size)
-        inputs = buckets[which].examples.take(rows).inputs
-        ends = (step + 1) % CHECKPOINT_EVERY == 0 or step + 1 == steps
-        yield Batch((inputs, actions[which][rows]), ends)
+        which, rows = regal_examples.drawn(rng, buckets, batch_size)
+        return buckets[which].examples.take(rows).inputs, actions[which][rows]
+
+    return trainer.stepwise(batch, first, steps, CHECKPOINT_EVERY)
 
 
 @functools.partial(jax.jit, static_argnames=("model", "regal", "evaluations"))
@@ -184,16 +183,7 @@ def _search_costs(key, example: Examples, scripts, model, regal: RegalConfig, ev
     """float[S]: what searches with actions int32[S, O, A] find; they share their random numbers."""
 
     def best(actions):
-        result = learned_search(
-            key,
-            model,
-            example.graph,
-            evaluations - evaluations_before(regal),
-            inputs=example.inputs,
-            actions=actions,
-            space=regal.space,
-        )
-        return jnp.min(result.state.costs)
+        return steered_cost(key, model, example.graph, evaluations, example.inputs, actions, regal)
 
     return jax.vmap(best)(scripts)
 

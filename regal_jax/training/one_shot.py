@@ -146,9 +146,7 @@ def learner(
     """REINFORCE for ``trainer.fit``, on the host: samples and their costs are compiled kernels'."""
 
     def init(key, inputs):
-        if initial_params is not None:
-            return with_params(initial_params, config)
-        return init_state(key, inputs, policy, config)
+        return init_state(key, inputs, policy, config, initial_params)
 
     def update(key, state, batch):
         return train_step(key, state, batch, policy=policy, config=config)
@@ -197,20 +195,19 @@ def validation_cost(
 
 def make_optimizer(config: OneShotTraining) -> optax.GradientTransformation:
     """Adam behind a clip of the gradient."""
-    return optax.chain(
-        optax.clip_by_global_norm(config.clip_norm), optax.adam(config.learning_rate)
-    )
+    return trainer.clipped_adam(config.clip_norm, config.learning_rate)
 
 
 def init_state(
-    key: chex.PRNGKey, inputs: OrderingInputs, policy: OneShotConfig, config: OneShotTraining
+    key: chex.PRNGKey,
+    inputs: OrderingInputs,
+    policy: OneShotConfig,
+    config: OneShotTraining,
+    params: Any = None,
 ) -> TrainState:
-    """Fresh parameters, from the shapes of one graph's inputs."""
-    return with_params(registry.make_policy(policy).init(key, inputs), config)
-
-
-def with_params(params: Any, config: OneShotTraining) -> TrainState:
-    """A state that begins from given parameters."""
+    """Given parameters, or fresh ones, from the shapes of one graph's inputs."""
+    if params is None:
+        params = registry.make_policy(policy).init(key, inputs)
     return trainer.new_state(params, make_optimizer(config))
 
 

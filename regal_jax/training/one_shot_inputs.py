@@ -3,7 +3,7 @@
 import numpy as np
 
 from regal_jax.environments.rcpsp.problem import Generation, MachineProblem
-from regal_jax.graphs import batching, precedence
+from regal_jax.graphs import batching
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features.rcpsp import machine_features, places
 from regal_jax.graphs.features.relations import relations
@@ -36,7 +36,7 @@ def one_shot_inputs(
 
 def padded_inputs(graph: ComputationGraph, config: OneShotConfig) -> OrderingInputs:
     """The inputs of a graph, padded to one of few sizes, so that few compilations are needed."""
-    num_edges = batching.padded_pairs(len(precedence.op_pairs(graph)))
+    num_edges = batching.padded_pairs(len(graph.op_pairs))
     return one_shot_inputs(graph, config, batching.padded_size(graph.num_ops), num_edges)
 
 

@@ -10,7 +10,6 @@ from regal_jax.errors import OptionError
 from regal_jax.graphs import batching
 from regal_jax.graphs.batching import GraphArrays, GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.precedence import op_pairs
 from regal_jax.policies.topological_order.policy import OrderingConfig, OrderingInputs
 from regal_jax.search.orders import dynamic_programming
 from regal_jax.training.ordering_inputs import ordering_inputs
@@ -78,7 +77,7 @@ def _roomy_shape(ops: int, members: Sequence[ComputationGraph]) -> tuple[GraphSh
     """A shape for all, and a number of pairs of ops: powers of two, but for the ops, so that epochs
     of other graphs of these sizes need no compilation of their own."""
     exact = batching.padded_shape(members)
-    most_pairs = max(len(op_pairs(graph)) for graph in members)
+    most_pairs = max(len(graph.op_pairs) for graph in members)
     sizes = [1 << (count - 1).bit_length() for count in exact[1:]]
     return GraphShape(ops, *sizes), batching.padded_pairs(most_pairs)
 

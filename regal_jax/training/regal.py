@@ -24,9 +24,9 @@ from regal_jax.graphs.features.placement import PolicyInputs
 from regal_jax.policies.networks.message_passing import GraphValue
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import progress
-from regal_jax.training import checkpoints, imitation, settings, trainer
+from regal_jax.training import checkpoints, imitation, regal_examples, settings, trainer
 from regal_jax.training.regal_examples import Bucket, Examples, prepare_examples
-from regal_jax.training.regal_search import evaluations_before, learned_search, regal_search
+from regal_jax.training.regal_search import steered_cost
 from regal_jax.training.reinforce import leave_one_out
 from regal_jax.training.trainer import Batch, Learner, PolicyFile, Static, TrainState
 
@@ -160,8 +160,8 @@ def train(
             "policy": regal,
             "training": config,
             "validate_every": validate_every,
-            "training_data": _fingerprint(buckets),
-            "validation_data": _fingerprint(validation),
+            "training_data": regal_examples.fingerprint(buckets),
+            "validation_data": regal_examples.fingerprint(validation),
             "initial_policy": settings.arrays_fingerprint(initial_policy),
             **about,
         },
@@ -220,11 +220,8 @@ def validate(
 
 
 def make_optimizer(config: TrainingConfig) -> optax.GradientTransformation:
-    """Adam (0.9, 0.999, 1e-8) behind a clip of the gradient's L2 norm (A.5)."""
-    return optax.chain(
-        optax.clip_by_global_norm(config.clip_norm),
-        optax.adam(config.learning_rate, b1=0.9, b2=0.999, eps=1e-8),
-    )
+    """That of A.5."""
+    return trainer.clipped_adam(config.clip_norm, config.learning_rate)
 
 
 def init_state(
@@ -299,16 +296,12 @@ def _rewards(keys, batch, actions, model, regal, config):
     The searches of one graph share a key: what differs between their rewards is then less the
     luck of the search and more the actions (common random numbers).
     """
-    evaluations = config.evaluations - evaluations_before(regal)
     repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, config.samples, axis=0), batch)
     keys = jnp.repeat(keys, config.samples)
     flat = actions.reshape(-1, *actions.shape[2:])
 
     def best(key, graph, inputs, actions):
-        result = learned_search(
-            key, model, graph, evaluations, inputs=inputs, actions=actions, space=regal.space
-        )
-        return jnp.min(result.state.costs)
+        return steered_cost(key, model, graph, config.evaluations, inputs, actions, regal)
 
     costs = jax.vmap(best)(keys, repeated.graph, repeated.inputs, flat)
     return -(costs / repeated.reference).reshape(actions.shape[:2])
@@ -358,37 +351,23 @@ def _policy_of(params: Any) -> Any:
 
 @functools.partial(jax.jit, static_argnames=("model", "regal", "evaluations"))
 def _search_cost(params, key, example: Examples, model, regal: RegalConfig, evaluations: int):
-    result = regal_search(
-        params,
-        key,
-        model,
-        example.graph,
-        evaluations - evaluations_before(regal),
-        inputs=example.inputs,
-        config=regal,
-    )
-    return jnp.min(result.state.costs)
+    actions = jnp.asarray(regal.policy.mode(params, example.inputs))
+    _, key = jax.random.split(key)
+    return steered_cost(key, model, example.graph, evaluations, example.inputs, actions, regal)
 
 
 def _batches(
     buckets: Sequence[Bucket], config: TrainingConfig, validate_every: int, step: int, epoch: int
 ) -> Iterator[Batch]:
-    for index in range(step, config.steps):
-        ends = (index + 1) % validate_every == 0 or index + 1 == config.steps
-        yield Batch(_batch(buckets, config, index), ends)
+    make = functools.partial(_batch, buckets, config)
+    return trainer.stepwise(make, step, config.steps, validate_every)
 
 
 def _batch(buckets: Sequence[Bucket], config: TrainingConfig, step: int) -> RegalBatch:
     """A batch of a bucket drawn by its number of graphs: a function of (seed, step)."""
     rng = np.random.default_rng((config.seed, step))
-    sizes = np.array([bucket.examples.num_graphs for bucket in buckets], float)
-    bucket = buckets[rng.choice(len(buckets), p=sizes / sizes.sum())]
-    rows = rng.integers(bucket.examples.num_graphs, size=config.batch_size)
-    return RegalBatch(Static(bucket.model), bucket.examples.take(rows))
-
-
-def _fingerprint(buckets: Sequence[Bucket]) -> str | None:
-    return settings.arrays_fingerprint([bucket.examples.graph for bucket in buckets])
+    which, rows = regal_examples.drawn(rng, buckets, config.batch_size)
+    return RegalBatch(Static(buckets[which].model), buckets[which].examples.take(rows))
 
 
 def _given_params(path: str | os.PathLike | None, regal: RegalConfig) -> Any:

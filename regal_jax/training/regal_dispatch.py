@@ -195,7 +195,7 @@ def learner(
     """Learns of batches (features float32[2, B, N], costs float32[2, B, M]), a part of each
     objective."""
     schedule = optax.cosine_decay_schedule(config.learning_rate, config.steps)
-    optimizer = optax.chain(optax.clip_by_global_norm(config.clip_norm), optax.adam(schedule))
+    optimizer = trainer.clipped_adam(config.clip_norm, schedule)
     network = dispatching.dispatch_policy(policy)
 
     def loss_of(params, features, costs, key):
@@ -388,12 +388,13 @@ def _batches(
     matrices: Sequence[Matrix], config: DispatchTraining, first: int, epoch: int
 ) -> Iterator[Batch]:
     """Problems of each objective: functions of (seed, step)."""
-    for step in range(first, config.steps):
+
+    def batch(step: int) -> tuple[np.ndarray, ...]:
         rng = np.random.default_rng((config.seed, 2, step))
         rows = [rng.integers(len(matrix.costs), size=config.batch_size) for matrix in matrices]
-        features, costs = (
+        return tuple(
             np.stack([column[some] for column, some in zip(columns, rows, strict=True)])
             for columns in zip(*matrices, strict=True)
         )
-        ends = (step + 1) % config.epoch_steps == 0 or step + 1 == config.steps
-        yield Batch((features, costs), ends)
+
+    return trainer.stepwise(batch, first, config.steps, config.epoch_steps)

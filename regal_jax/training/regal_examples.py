@@ -17,6 +17,7 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features.placement import PolicyInputs, pinned_op, policy_inputs
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.search.placements import incumbents
+from regal_jax.training import settings
 from regal_jax.training.regal_search import uniform_search
 
 
@@ -153,6 +154,20 @@ def _example(problem: PlacementProblem, keys, regal: RegalConfig, evaluations: i
         keys[1], problem.spec, operand, evaluations, num_tensors=problem.shape.tensors
     )[1]
     return Examples(operand, inputs, np.float32(reference))
+
+
+def drawn(
+    rng: np.random.Generator, buckets: Sequence[Bucket], count: int
+) -> tuple[int, np.ndarray]:
+    """(a bucket, drawn by its number of graphs, so many rows of it)."""
+    sizes = np.array([bucket.examples.num_graphs for bucket in buckets], float)
+    which = int(rng.choice(len(buckets), p=sizes / sizes.sum()))
+    return which, rng.integers(buckets[which].examples.num_graphs, size=count)
+
+
+def fingerprint(buckets: Sequence[Bucket]) -> str | None:
+    """A hash of the buckets' graphs."""
+    return settings.arrays_fingerprint([bucket.examples.graph for bucket in buckets])
 
 
 def by_size(graphs: Sequence[ComputationGraph]) -> dict[GraphShape, list[int]]:

@@ -33,8 +33,6 @@ def uniform_search(
     *,
     num_tensors: int,
     pinned: jax.Array | None = None,
-    warm_start: jax.Array | None = None,
-    config: BRKGAConfig | None = None,
 ) -> Trajectory:
     """Standard BRKGA on one graph; ``pinned`` fixes that op's placement to device 0.
 
@@ -43,8 +41,6 @@ def uniform_search(
       model, graph: see ``cost.costs``.
       evaluations: budget.
       num_tensors: T of the chromosome's layout.
-      warm_start: float32[W, genes], known solutions.
-      config: population parameters.
     """
     genes = chromosome.num_genes(model.num_ops, num_tensors, model.num_devices)
     sample = brkga.uniform_mutants(genes)
@@ -55,12 +51,7 @@ def uniform_search(
             return beta_mutants.pin(uniform(key, count), pinned, model.num_devices)
 
     return brkga.search(
-        key,
-        lambda chromosomes: cost.costs(model, graph, chromosomes),
-        sample,
-        evaluations,
-        warm_start=warm_start,
-        config=config,
+        key, lambda chromosomes: cost.costs(model, graph, chromosomes), sample, evaluations
     )
 
 
@@ -73,61 +64,32 @@ def learned_search(
     inputs: PolicyInputs,
     actions: jax.Array,
     space: ActionSpace,
-    warm_start: jax.Array | None = None,
-    config: BRKGAConfig | None = None,
 ) -> Trajectory:
     """BRKGA with the distributions that ``actions`` int32[O, A] stand for.
 
     Other arguments as in ``uniform_search``.
     """
-    config = config or BRKGAConfig()
-    num_tensors = len(inputs.producer)
-    bias = beta_mutants.gene_elite_bias(actions, space, inputs.producer, config.elite_bias)
+    num_tensors, bias = len(inputs.producer), BRKGAConfig().elite_bias
     return brkga.search(
         key,
         lambda chromosomes: cost.costs(model, graph, chromosomes),
         beta_mutants.learned_mutants(actions, space, num_tensors, inputs.pinned),
         evaluations,
-        elite_bias=bias,
-        warm_start=warm_start,
-        config=config,
+        elite_bias=beta_mutants.gene_elite_bias(actions, space, inputs.producer, bias),
     )
 
 
-def regal_search(
-    params: Any,
+def steered_cost(
     key: chex.PRNGKey,
     model: CostModel,
     graph: Any,
     evaluations: int,
-    *,
     inputs: PolicyInputs,
+    actions: jax.Array,
     config: RegalConfig,
-    stochastic: bool = False,
-    warm_start: jax.Array | None = None,
-) -> Trajectory:
-    """The second part of REGAL: actions from the policy, then the search they steer.
-
-    ``evaluations`` is what is left of the budget after the features (K - 400). The actions are the
-    most likely ones unless ``stochastic``.
-    """
-    action_key, search_key = jax.random.split(key)
-    return learned_search(
-        search_key,
-        model,
-        graph,
-        evaluations,
-        inputs=inputs,
-        actions=_actions(params, action_key if stochastic else None, inputs, config),
-        space=config.space,
-        warm_start=warm_start,
-    )
-
-
-def _actions(
-    params: Any, key: chex.PRNGKey | None, inputs: PolicyInputs, config: RegalConfig
 ) -> jax.Array:
-    """int32[O, A]: a sample, or without a key the most likely actions."""
-    policy = config.policy
-    actions = policy.mode(params, inputs) if key is None else policy.sample(params, key, inputs)
-    return jnp.asarray(actions)
+    """float[]: the least cost that REGAL finds, its actions int32[O, A] given; of ``evaluations``
+    the features' search has some."""
+    left, space = evaluations - evaluations_before(config), config.space
+    found = learned_search(key, model, graph, left, inputs=inputs, actions=actions, space=space)
+    return jnp.min(found.state.costs)

@@ -129,7 +129,7 @@ def learner(
     updates = config.decay_epochs * epoch_steps * config.passes
     made = registry.make_policy(policy)
     schedule = optax.cosine_decay_schedule(config.learning_rate, updates)
-    optimizer = optax.chain(optax.clip_by_global_norm(config.clip_norm), optax.adam(schedule))
+    optimizer = trainer.clipped_adam(config.clip_norm, schedule)
 
     def init(key, _) -> TrainState:
         return trainer.new_state(made.init(key), optimizer)

@@ -132,9 +132,7 @@ def learner(
     on_host = uses_kernel(policy, config.sampler)
 
     def init(key, inputs):
-        if initial_params is not None:
-            return with_params(initial_params, config)
-        return init_state(key, inputs, policy, config)
+        return init_state(key, inputs, policy, config, initial_params)
 
     def update(key, state, batch: OrderingExamples):
         if on_host:
@@ -178,18 +176,19 @@ def make_optimizer(config: OrderingTraining) -> optax.GradientTransformation:
     rate = optax.exponential_decay(
         config.learning_rate, config.steps_per_epoch, config.decay, staircase=True
     )
-    return optax.chain(optax.clip_by_global_norm(config.clip_norm), optax.adam(rate))
+    return trainer.clipped_adam(config.clip_norm, rate)
 
 
 def init_state(
-    key: chex.PRNGKey, inputs: OrderingInputs, policy: OrderingConfig, config: OrderingTraining
+    key: chex.PRNGKey,
+    inputs: OrderingInputs,
+    policy: OrderingConfig,
+    config: OrderingTraining,
+    params: Any = None,
 ) -> TrainState:
-    """Fresh parameters, from the shapes of one graph's inputs."""
-    return with_params(registry.make_policy(policy).init(key, inputs), config)
-
-
-def with_params(params: Any, config: OrderingTraining) -> TrainState:
-    """A state that begins from given parameters."""
+    """Given parameters, or fresh ones, from the shapes of one graph's inputs."""
+    if params is None:
+        params = registry.make_policy(policy).init(key, inputs)
     return trainer.new_state(params, make_optimizer(config))
 
 

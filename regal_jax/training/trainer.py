@@ -201,6 +201,20 @@ def new_state(
     )
 
 
+def clipped_adam(clip_norm: float, rate: optax.ScalarOrSchedule) -> optax.GradientTransformation:
+    """Adam (0.9, 0.999, 1e-8) behind a clip of the gradient's L2 norm."""
+    return optax.chain(optax.clip_by_global_norm(clip_norm), optax.adam(rate))
+
+
+def stepwise(
+    data: Callable[[int], Any], first: int, steps: int, epoch_steps: int
+) -> Iterator[Batch]:
+    """Batches of the steps from the first on, ``data`` a function of the step; the last of all, and
+    every ``epoch_steps``, ends an epoch."""
+    for step in range(first, steps):
+        yield Batch(data(step), (step + 1) % epoch_steps == 0 or step + 1 == steps)
+
+
 def changed(state: Any, **changes: Any) -> Any:
     """A state with some fields changed."""
     return dataclasses.replace(state, **changes)

@@ -31,11 +31,10 @@ class Settings:
 
 
 DEFAULTS = Settings()
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings, console = flags.read(DEFAULTS, FLAGS), Console()
+def main(settings, folder) -> None:
+    console = Console()
     counts: collections.Counter[str] = collections.Counter()
 
     def show(outcome: build.Outcome, done: int, total: int) -> None:
@@ -49,4 +48,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

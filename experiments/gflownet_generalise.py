@@ -30,12 +30,10 @@ class Settings(Comparison):
 
 
 DEFAULTS = Settings(output_dir="results/gflownet_generalise", targets=())
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output = launch.folder(settings, FLAGS)
+def main(settings, folder) -> None:
+    output = folder()
     train = list(makespan_graphs("train", settings.train_graphs, settings.graph_ops))
     valid = list(makespan_graphs("valid", settings.validation_graphs, settings.graph_ops))
     test = list(makespan_graphs("test", settings.test_graphs, settings.graph_ops))
@@ -44,8 +42,7 @@ def main(_) -> None:
     by_family = {name: [graph for graph in test if graph.family == name] for name in families}
     rows = comparison.compare(by_family, policies, output, settings)
     report.report_families(rows, families, settings, tables.PAPER_TABLE_2)
-    report.draw_training(output)
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

@@ -36,13 +36,11 @@ class Settings(Training):
 
 
 DEFAULTS = Settings(output_dir="results/gflownet_loss")
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
+def main(settings, folder) -> None:
     flags.check_names("losses", settings.losses, LOSSES)
-    output = launch.folder(settings, FLAGS)
+    output = folder()
     unseen = corpora.evenly_by_size(flow_corpora.real_graphs("test"), settings.validation_graphs)
     corpus = Corpus("eight real graphs", flow_corpora.real_graphs("train"), unseen)
     variants = {name: {"loss": name} for name in settings.losses}
@@ -53,4 +51,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

@@ -33,12 +33,10 @@ class Settings(Comparison):
 
 
 DEFAULTS = Settings(output_dir="results/gflownet_real")
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output = launch.folder(settings, FLAGS)
+def main(settings, folder) -> None:
+    output = folder()
     test = corpora.evenly_by_size(flow_corpora.real_graphs("test"), settings.test_graphs)
     valid = flow_corpora.training_pool("valid", max_ops=MOST_OPS)
     valid = corpora.evenly_by_size(valid, settings.validation_graphs)
@@ -49,8 +47,7 @@ def main(_) -> None:
     policies = training.policies(corpus, output, settings)
     rows = comparison.compare({"real graphs": test}, policies, output, settings)
     report.report(rows, "real graphs", tables.over_graphs, settings, tables.PAPER_TABLE_3)
-    report.draw_training(output)
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

@@ -14,25 +14,22 @@ resumes, in its training, too.
 from absl.flags import FLAGS
 
 from regal_jax.datasets import flow_corpora
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.gflownet import comparison, report, robust, tables, training
 from regal_jax.studies.gflownet.robust import Settings
 
 DEFAULTS = Settings(output_dir="results/gflownet_robust", retrain=True)
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output, graph = launch.folder(settings, FLAGS), flow_corpora.single_graph()
+def main(settings, folder) -> None:
+    output, graph = folder(), flow_corpora.single_graph()
     policies = training.policies(Corpus(graph.name, [graph], [graph]), output, settings)
     rows = comparison.compare({"one graph": [graph]}, policies, output, settings)
     report.report(rows, "one graph", tables.over_seeds, settings, tables.PAPER_TABLE_1)
-    report.draw_training(output)
     if ("gflownet", 0) in policies and settings.targets:
         robust.draw_targets(graph, policies["gflownet", 0], settings, output)
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

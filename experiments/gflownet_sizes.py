@@ -13,19 +13,17 @@ rows of a CSV; an interrupted run resumes.
 from absl.flags import FLAGS
 
 from regal_jax.datasets import flow_corpora
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.gflownet import comparison, report, sizes, tables, training
 from regal_jax.studies.gflownet.sizes import Settings
 
 TARGETS = ("bandwidth",)
 DEFAULTS = Settings(output_dir="results/gflownet_sizes", targets=TARGETS)
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output, single = launch.folder(settings, FLAGS), flow_corpora.single_graph()
+def main(settings, folder) -> None:
+    output, single = folder(), flow_corpora.single_graph()
     graphs, setting, summary = [single], "one graph", tables.over_seeds
     if settings.unseen:
         graphs, setting = flow_corpora.real_graphs("test"), "unseen graphs"
@@ -38,4 +36,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

@@ -11,18 +11,16 @@ CSVs; an interrupted training resumes.
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.gflownet import temperature
 from regal_jax.studies.gflownet.temperature import Settings
 from regal_jax.studies.settings import policy_file
 
 DEFAULTS = Settings(output_dir="results/gflownet_temperature")
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output = launch.folder(settings, FLAGS)
+def main(settings, folder) -> None:
+    output = folder()
     files = temperature.train(settings, output)
     if files:
         temperature.draw_regimes(files, output)
@@ -33,4 +31,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

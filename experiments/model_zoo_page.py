@@ -36,11 +36,9 @@ class Settings:
 
 
 DEFAULTS = Settings()
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
+def main(settings, folder) -> None:
     shipped = Path(rj.__file__).parent / "datasets" / "zoo" / "model_zoo.csv"
     card = Path(settings.card or shipped)
     if not card.is_file():
@@ -54,4 +52,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

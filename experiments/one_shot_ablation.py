@@ -19,18 +19,15 @@ DEFAULTS = Settings(
     settings=("job_shop 25x10",),
     methods=("critical_path", "mopnr", "spt"),
 )
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
+def main(settings, folder) -> None:
     flags.check_names("variants", settings.variants, ablation.VARIANTS)
-    output, graphs = launch.folder(settings, FLAGS), corpora.test_graphs(settings)
+    output, graphs = folder(), corpora.test_graphs(settings)
     runs = ablation.variant_runs(settings, output)
     rows = comparison.compare(graphs, runs, output, settings.seeds)
-    lines = comparison.report(rows, graphs, runs)
-    comparison.draw(lines, graphs, runs, output)
+    comparison.report(rows, graphs, runs)
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

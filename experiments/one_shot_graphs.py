@@ -31,12 +31,10 @@ DEFAULTS = GraphSettings(
     output_dir="results/one_shot_graphs",
     settings=tuple(f"{family} {n}" for n in (1000, 500) for family in FAMILIES),
 )
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output, graphs = launch.folder(settings, FLAGS), corpora.test_graphs(settings)
+def main(settings, folder) -> None:
+    output, graphs = folder(), corpora.test_graphs(settings)
     corpus = corpora.corpora(settings)
     if settings.real:
         real, its_corpus = corpora.real_graphs(settings, settings.validation_graphs)
@@ -45,4 +43,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

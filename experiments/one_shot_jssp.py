@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from absl.flags import FLAGS
 
-from regal_jax.datasets import job_shop
-from regal_jax.datasets.task_graphs import Bounds
 from regal_jax.studies import flags, launch
 from regal_jax.studies.one_shot import comparison, corpora
 from regal_jax.studies.one_shot.settings import Settings
@@ -35,23 +33,18 @@ class JobShops(Settings):
 DEFAULTS = JobShops(
     output_dir="results/one_shot_jssp", settings=tuple(f"job_shop {size}" for size in SIZES)
 )
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output = launch.folder(settings, FLAGS)
+def main(settings, folder) -> None:
+    output = folder()
     if not settings.classic:
         graphs = corpora.test_graphs(settings)
         comparison.run(graphs, corpora.corpora(settings), output, settings)
         return
-    known = job_shop.classic_bounds()
-    bounds = {name: Bounds(b["lower_bound"], b["upper_bound"]) for name, b in known.items()}
-    best_known = {name: bound.upper for name, bound in bounds.items()}
-    graphs = corpora.classic_job_shops(settings.families, settings.test_graphs)
+    graphs, bounds = corpora.classic_job_shops(settings.families, settings.test_graphs)
     corpus = dict.fromkeys(graphs, corpora.fresh_corpus(settings))
-    comparison.run(graphs, corpus, output, settings, bounds=bounds, best_known=best_known)
+    comparison.run(graphs, corpus, output, settings, bounds=bounds)
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

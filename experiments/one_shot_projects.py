@@ -11,18 +11,16 @@ priority rules, random priorities and a genetic search come closest to the best 
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.one_shot import projects
 from regal_jax.studies.one_shot.projects import Settings
 
 DEFAULTS = Settings(output_dir="results/one_shot_projects")
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    projects.study(settings, launch.folder(settings, FLAGS))
+def main(settings, folder) -> None:
+    projects.study(settings, folder())
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

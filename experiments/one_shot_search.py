@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.one_shot import comparison, corpora, training
 from regal_jax.studies.one_shot.runs import genetic_runs, runs
 from regal_jax.studies.one_shot.settings import LEARNED, Genetic, Settings
@@ -28,21 +28,18 @@ DEFAULTS = GeneticSettings(
     settings=("job_shop 25x10",),
     methods=(LEARNED, "critical_path"),
 )
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output, graphs = launch.folder(settings, FLAGS), corpora.test_graphs(settings)
+def main(settings, folder) -> None:
+    output, graphs = folder(), corpora.test_graphs(settings)
     policies = training.policies(corpora.corpora(settings), output, settings)
     by_setting = {
         setting: runs(policies.get(setting), settings) + genetic_runs(policies, setting, settings)
         for setting in graphs
     }
     rows = comparison.compare(graphs, by_setting, output, settings.seeds)
-    lines = comparison.report(rows, graphs, by_setting)
-    comparison.draw(lines, graphs, by_setting, output)
+    comparison.report(rows, graphs, by_setting)
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

@@ -12,7 +12,7 @@ interrupted run resumes, in its training, too.
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.one_shot import comparison, corpora
 from regal_jax.studies.one_shot.settings import METHODS, Settings
 from regal_jax.studies.one_shot.tables import PUBLISHED_TPCH
@@ -26,16 +26,14 @@ DEFAULTS = Settings(
     settings=("tpch 50", "tpch 100", "tpch 150"),
     methods=(*METHODS, "tetris"),
 )
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output, graphs = launch.folder(settings, FLAGS), corpora.test_graphs(settings)
+def main(settings, folder) -> None:
+    output, graphs = folder(), corpora.test_graphs(settings)
     corpus = corpora.corpora(settings)
     comparison.run(graphs, corpus, output, settings, published=PUBLISHED_TPCH)
     print(NOTE)
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

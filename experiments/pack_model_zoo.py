@@ -12,16 +12,15 @@ from absl.flags import FLAGS
 from rich.console import Console
 
 from regal_jax.datasets.zoo import load, pack
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.zoo import packing
 from regal_jax.studies.zoo.packing import Settings
 
 DEFAULTS = Settings()
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings, console = flags.read(DEFAULTS, FLAGS), Console()
+def main(settings, folder) -> None:
+    console = Console()
     output = Path(settings.output)
     output.mkdir(parents=True, exist_ok=True)
     graphs = pack.distinct(load.model_zoo(folder=settings.folder))
@@ -37,4 +36,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

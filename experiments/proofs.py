@@ -10,25 +10,23 @@ list of schedule files, it says of each whether it is better than the best one k
 from absl.flags import FLAGS
 
 from regal_jax.reporting import results
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.proofs import claims, report, runs
 from regal_jax.studies.proofs.runs import Settings
 
 DEFAULTS = Settings(output_dir="results/proofs")
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
+def main(settings, folder) -> None:
     if settings.claims:
         known = results.read_results(settings.known)
         print("\n".join(claims.judged(settings.claims, known)))
         return
-    output = launch.folder(settings, FLAGS)
+    output = folder()
     rows = runs.run(runs.corpora(settings), settings, output / "results.csv")
     print(report.proven(rows))
     print(report.still_open(rows))
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

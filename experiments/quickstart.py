@@ -31,11 +31,7 @@ class Settings:
     output_dir: str = flags.option("results/quickstart", "Where files go.")
 
 
-flags.define(Settings(), FLAGS)
-
-
-def main(_) -> None:
-    settings = flags.read(Settings(), FLAGS)
+def main(settings, folder) -> None:
     devices, budget, output = settings.num_devices, settings.evaluations, Path(settings.output_dir)
     output.mkdir(parents=True, exist_ok=True)
     graph = example_models.train_graph(settings.model, microbatches=settings.microbatches)
@@ -56,4 +52,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, Settings(), FLAGS)

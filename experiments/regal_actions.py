@@ -8,18 +8,16 @@ only figure 7 is made, from that policy. Results are rows of CSV files; an inter
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.regal import subsets
 from regal_jax.studies.regal.subsets import Settings
 
 DEFAULTS = Settings(output_dir="results/regal_actions", microbatches=(1,), seeds=1)
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    subsets.report(settings, launch.folder(settings, FLAGS))
+def main(settings, folder) -> None:
+    subsets.report(settings, folder())
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

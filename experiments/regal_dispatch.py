@@ -8,18 +8,16 @@ interrupted run resumes.
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.regal import dispatching
 from regal_jax.studies.regal.dispatching import Settings
 
 DEFAULTS = Settings(output_dir="results/regal_dispatch")
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    print(dispatching.table(settings, launch.folder(settings, FLAGS)))
+def main(settings, folder) -> None:
+    print(dispatching.table(settings, folder()))
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

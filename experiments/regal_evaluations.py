@@ -7,21 +7,19 @@ The last setting is of XLA's own graphs, which are larger than those that polici
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.regal import limits_report
 from regal_jax.studies.regal.limits_report import Settings
 
 DEFAULTS = Settings(output_dir="results/regal_evaluations")
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output = launch.folder(settings, FLAGS)
+def main(settings, folder) -> None:
+    output = folder()
     rows = limits_report.compare(settings, output)
     for setting in dict.fromkeys(row["setting"] for row in rows):
         limits_report.report(rows, setting, settings, output)
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

@@ -8,19 +8,17 @@ recipe) or a folder of graph files. Results are rows of a CSV; an interrupted ru
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.regal import experiment
 from regal_jax.studies.regal.experiment import Settings
 
 METHODS = ("brkga", "regal_paper", "random_search", "depth_first", "breadth_first")
 DEFAULTS = Settings(output_dir="results/regal_memory", methods=METHODS)
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    print(experiment.table_1(settings, "peak_memory", launch.folder(settings, FLAGS)))
+def main(settings, folder) -> None:
+    print(experiment.table_1(settings, "peak_memory", folder()))
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

@@ -8,18 +8,16 @@ method reaches on p devices with as much memory as one of them takes.
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.regal import pipeline_attempts
 from regal_jax.studies.regal.pipeline_attempts import Settings
 
 DEFAULTS = Settings(output_dir="results/regal_pipelines")
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    pipeline_attempts.report(settings, launch.folder(settings, FLAGS) / "results.csv")
+def main(settings, folder) -> None:
+    pipeline_attempts.report(settings, folder() / "results.csv")
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

@@ -9,19 +9,17 @@ interrupted sweep resumes, an interrupted run, too.
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.regal import propagation
 from regal_jax.studies.regal.propagation import Settings
 
 DEFAULTS = Settings(output_dir="results/regal_propagation")
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output, runs = launch.folder(settings, FLAGS), propagation.runs(settings)
+def main(settings, folder) -> None:
+    output, runs = folder(), propagation.runs(settings)
     propagation.report(propagation.train(settings, runs, output), runs, output)
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

@@ -8,19 +8,17 @@ recipe) or a folder of graph files. Results are rows of a CSV; an interrupted ru
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.regal import experiment
 from regal_jax.studies.regal.experiment import Settings
 
 METHODS = ("brkga", "regal_paper", "random_search", "partition_dfs", "etf", "heft")
 DEFAULTS = Settings(output_dir="results/regal_runtime", methods=METHODS)
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    print(experiment.table_1(settings, "makespan", launch.folder(settings, FLAGS)))
+def main(settings, folder) -> None:
+    print(experiment.table_1(settings, "makespan", folder()))
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

@@ -9,17 +9,15 @@ differ; compare the ratios.
 from absl.flags import FLAGS
 
 from regal_jax.reporting import progress, tables
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.regal import experiment, method_times
 from regal_jax.studies.regal.method_times import Settings
 
 DEFAULTS = Settings(output_dir="results/regal_times")
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output, graphs = launch.folder(settings, FLAGS), experiment.graphs_with_xla(settings)
+def main(settings, folder) -> None:
+    output, graphs = folder(), experiment.graphs_with_xla(settings)
     with progress.bar("timings", 1) as update:
         rows = method_times.measure(
             graphs,
@@ -37,4 +35,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

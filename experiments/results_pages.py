@@ -8,21 +8,19 @@ from pathlib import Path
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch, results_pages
+from regal_jax.studies import launch, results_pages
 from regal_jax.studies.results_pages import Settings
 
 DEFAULTS = Settings()
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    folder = Path(settings.folder)
+def main(settings, folder) -> None:
+    root = Path(settings.folder)
     if not settings.check:
-        results_pages.write(folder)
-    if faults := results_pages.faults(folder):
+        results_pages.write(root)
+    if faults := results_pages.faults(root):
         raise SystemExit("\n".join(faults))
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

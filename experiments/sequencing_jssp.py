@@ -9,18 +9,16 @@ run resumes, in its training, too.
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.one_shot import sequencing
 from regal_jax.studies.one_shot.sequencing import Settings
 
 DEFAULTS = Settings(output_dir="results/sequencing_jssp")
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    sequencing.run(settings, launch.folder(settings, FLAGS))
+def main(settings, folder) -> None:
+    sequencing.run(settings, folder())
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

@@ -11,25 +11,23 @@ from pathlib import Path
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.stg import instances, report, runs
 from regal_jax.studies.stg.runs import Settings
 
 DEFAULTS = Settings(output_dir="results/stg")
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output, folder = launch.folder(settings, FLAGS), Path(settings.data_dir)
+def main(settings, folder) -> None:
+    output, data = folder(), Path(settings.data_dir)
     some = [
         instance
         for name in settings.sets
-        for instance in instances.read_set(folder, name)[: settings.max_graphs]
+        for instance in instances.read_set(data, name)[: settings.max_graphs]
     ]
     rows = runs.run_all(some, runs.solvers(settings), output / "results.csv")
     print(report.report(some, rows))
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

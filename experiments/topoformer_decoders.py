@@ -10,7 +10,7 @@ nodes as at 500. Results are rows of a CSV; an interrupted run resumes, in its t
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.topoformer import comparison
 from regal_jax.studies.topoformer.settings import Variants
 from regal_jax.studies.topoformer.tables import PAPER_TABLE_4
@@ -23,14 +23,12 @@ VARIANTS = {
 """Rows of table 4; for the first see ``OrderingConfig``."""
 
 DEFAULTS = Variants(output_dir="results/topoformer_decoders", variants=tuple(VARIANTS))
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output = launch.folder(settings, FLAGS)
+def main(settings, folder) -> None:
+    output = folder()
     comparison.compare_variants(output, VARIANTS, settings, PAPER_TABLE_4)
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

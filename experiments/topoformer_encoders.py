@@ -9,7 +9,7 @@ effect. Results are rows of a CSV; an interrupted run resumes, in its training, 
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.topoformer import comparison
 from regal_jax.studies.topoformer.settings import Variants
 from regal_jax.studies.topoformer.tables import PAPER_TABLE_3
@@ -19,14 +19,12 @@ VARIANTS = {name: {"encoder": name} for name in ENCODERS}
 """Rows of table 3."""
 
 DEFAULTS = Variants(output_dir="results/topoformer_encoders", variants=tuple(VARIANTS))
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output = launch.folder(settings, FLAGS)
+def main(settings, folder) -> None:
+    output = folder()
     comparison.compare_variants(output, VARIANTS, settings, PAPER_TABLE_3)
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

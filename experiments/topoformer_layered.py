@@ -10,7 +10,7 @@ are rows of a CSV; an interrupted run resumes, in its training, too.
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.topoformer import comparison, graphs, training
 from regal_jax.studies.topoformer.settings import OneLayered
 from regal_jax.studies.topoformer.tables import PAPER_TABLE_1
@@ -21,12 +21,10 @@ DEFAULTS = OneLayered(
     test_nodes=(500, 1000, 2000),
     methods=("approximate_dp", "depth_first_dp", *RULES, "topoformer"),
 )
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output = launch.folder(settings, FLAGS)
+def main(settings, folder) -> None:
+    output = folder()
     comparison.reference(settings)
     policies = training.policies(
         settings,
@@ -41,4 +39,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from absl.flags import FLAGS
 
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.topoformer import comparison, graphs, training
 from regal_jax.studies.topoformer.settings import Real
 from regal_jax.studies.topoformer.tables import PAPER_TABLE_2
@@ -22,12 +22,10 @@ DEFAULTS = Real(
     output_dir="results/topoformer_real",
     methods=("approximate_dp", "depth_first_dp", *RULES, "topoformer"),
 )
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output = launch.folder(settings, FLAGS)
+def main(settings, folder) -> None:
+    output = folder()
     comparison.reference(settings)
     found = graphs.real_graphs(settings.dataset)
     tests = graphs.real_tests(found["test"], settings)
@@ -47,4 +45,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

@@ -12,17 +12,15 @@ from absl.flags import FLAGS
 
 from regal_jax.reporting import progress
 from regal_jax.search.evolution import tuning_grid
-from regal_jax.studies import flags, launch
+from regal_jax.studies import launch
 from regal_jax.studies.regal import tuning
 from regal_jax.studies.regal.tuning import Settings
 
 DEFAULTS = Settings(output_dir="results/tuned_brkga")
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
-    settings = flags.read(DEFAULTS, FLAGS)
-    output, task, rungs = launch.folder(settings, FLAGS), settings.task, settings.rungs
+def main(settings, folder) -> None:
+    output, task, rungs = folder(), settings.task, settings.rungs
     grid = tuning_grid.grid()[: settings.settings]
     distinct = tuning_grid.distinct(grid)
     with progress.bar("searches", 1) as update:
@@ -41,4 +39,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

@@ -10,20 +10,17 @@ import jax
 from absl.flags import FLAGS
 
 from regal_jax.datasets import jax_train_steps
-from regal_jax.reporting import figures, progress, tables
-from regal_jax.studies import flags, launch
+from regal_jax.reporting import progress, tables
+from regal_jax.studies import launch
 from regal_jax.studies.compiler import xla_memory
 from regal_jax.studies.compiler.xla_memory import Settings
-from regal_jax.studies.regal import ratio_plots
 
 DEFAULTS = Settings(output_dir="results/xla_memory")
-flags.define(DEFAULTS, FLAGS)
 
 
-def main(_) -> None:
+def main(settings, folder) -> None:
     jax.config.update("jax_enable_compilation_cache", False)  # compile times are measured
-    settings = flags.read(DEFAULTS, FLAGS)
-    output = launch.folder(settings, FLAGS)
+    output = folder()
     with progress.bar("programs", 1) as update:
         rows = xla_memory.measure(
             settings.programs or jax_train_steps.program_names(),
@@ -37,8 +34,7 @@ def main(_) -> None:
     for metric, title in (("temp_ratio", "Temporaries"), ("ratio", "Temporaries and results")):
         print(f"\n{title} over those of XLA's better order")
         print(tables.text_table(xla_memory.summary(rows, metric)))
-    figures.drawn(ratio_plots.plot_ratios, xla_memory.ratios(rows), output / "ratios.png")
 
 
 if __name__ == "__main__":
-    launch.run(main, FLAGS)
+    launch.run(main, DEFAULTS, FLAGS)

@@ -47,7 +47,7 @@ def layered(graph: ComputationGraph) -> Layout:
 def _late_layers(graph: ComputationGraph) -> np.ndarray:
     """int32[O]: levels, with ops of no more producers than consumers as late as these allow."""
     layer = precedence.levels(graph)
-    pairs = precedence.op_pairs(graph)
+    pairs = graph.op_pairs
     successors = ragged_rows(pairs[:, 0], pairs[:, 1], graph.num_ops)
     fan_in = np.bincount(pairs[:, 1], minlength=graph.num_ops)
     for op in graph.topological_order[::-1].tolist():
@@ -59,7 +59,7 @@ def _late_layers(graph: ComputationGraph) -> np.ndarray:
 
 def _neighbours(graph: ComputationGraph, layer: np.ndarray) -> tuple[np.ndarray, ...]:
     """(offsets [O + 1], neighbour ops, weights): both ends of each pair, near ones weigh more."""
-    pairs = precedence.op_pairs(graph)
+    pairs = graph.op_pairs
     ends = np.concatenate([pairs, pairs[:, ::-1]])
     rows = ragged_rows(ends[:, 0], ends[:, 1], graph.num_ops)
     span = np.abs(layer[rows.row_of_value()] - layer[rows.values])

@@ -43,7 +43,7 @@ def test_gflownet_robust_smoke(tmp_path):
     seeds = {(row["method"], row["seed"]) for row in rows_of(tmp_path / "results.csv")}
     assert {seed for method, seed in seeds if method == "gflownet"} == {"0", "1"}
     assert {seed for method, seed in seeds if method == "critical_path"} == {"0"}
-    assert all(is_picture(tmp_path / name) for name in ("figure_2.png", "training.png"))
+    assert is_picture(tmp_path / "figure_2.png")
 
 
 def test_gflownet_generalise_smoke(tmp_path):

@@ -91,8 +91,6 @@ def test_one_shot_jssp_smoke(tmp_path):
         assert methods_of(output).count(label) == 2
     folders = [tmp_path / f"training_job_shop_{size}" for size in ("3x2", "4x3")]
     assert [policy_in(folder).feature_set for folder in folders] == ["extended"] * 2
-    pictures = tmp_path / "gaps.png", tmp_path / "schedule.png", folders[0] / "seed_0" / "costs.png"
-    assert all(map(is_picture, pictures))
 
 
 def test_the_classic_job_shops_are_measured_from_the_best_known(tmp_path):
@@ -125,7 +123,6 @@ def test_one_shot_graphs_smoke(tmp_path):
     assert "layered 24: speedup, gap from the lower bound (2 graphs)" in output
     assert "real 20-40 nodes: speedup" in output
     assert policy_in(tmp_path / "training_real").guided
-    assert is_picture(tmp_path / "gaps.png")
 
 
 def test_one_shot_ablation_smoke(tmp_path):

@@ -27,8 +27,8 @@ def test_the_folder_keeps_the_flags_of_the_run(values, tmp_path):
     ("arguments", "message"),
     [(["--output_folder=x"], "output_folder"), ([], "methods: one is wrong")],
 )
-def test_wrong_flags_and_errors_are_one_line(arguments, message, values, monkeypatch):
-    def main(_):
+def test_wrong_flags_and_errors_are_one_line(arguments, message, monkeypatch):
+    def main(settings, folder):
         raise OptionError("methods: one is wrong")
 
     monkeypatch.setattr(launch.compilation_cache, "enable", lambda: None)
@@ -36,7 +36,7 @@ def test_wrong_flags_and_errors_are_one_line(arguments, message, values, monkeyp
         app, "run", lambda main, flags_parser: main(flags_parser(["test", *arguments]))
     )
     with pytest.raises(SystemExit, match=f"^error: .*{message}") as failure:
-        launch.run(main, values)
+        launch.run(main, Output(), flags.FlagValues())
     assert "\n" not in str(failure.value)
 
 

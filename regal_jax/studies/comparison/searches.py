@@ -17,7 +17,7 @@ from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.simple import best_simple_schedule
 from regal_jax.options import Options
-from regal_jax.reporting import statistics
+from regal_jax.reporting import progress, statistics
 from regal_jax.studies import keys
 from regal_jax.studies.kept import KEY, KeptRows
 
@@ -144,6 +144,34 @@ def compare(
         key = keys.key(setting=setting, graph=graph, run=run._replace(options={}), options=options)
         rows += kept.rows(key, functools.partial(_rows, graph, run, setting, options))
         on_progress(count, len(todo))
+    return rows
+
+
+def compare_random(
+    settings: Mapping[str, Sequence[ComputationGraph]],
+    runs: Sequence[Run],
+    is_fixed: Callable[[Run], bool],
+    *,
+    seeds: int,
+    title: str = "searches",
+    **options: Any,
+) -> list[dict]:
+    """``compare`` with a bar of progress, with so many seeds for the runs that aren't fixed.
+
+    Seconds are those of ``optimize``: features and reading the policy count. Compilation doesn't,
+    where a run has a warm-up.
+    """
+    rows: list[dict] = []
+    for fixed, count in ((True, 1), (False, seeds)):
+        some = [run for run in runs if is_fixed(run) == fixed]
+        with progress.bar(title, count * len(some) * sum(map(len, settings.values()))) as update:
+            rows += compare(
+                settings,
+                some,
+                seeds=count,
+                on_progress=lambda done, total: update(done),
+                **options,
+            )
     return rows
 
 

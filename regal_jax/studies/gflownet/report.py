@@ -6,14 +6,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from regal_jax.reporting import figures, results
+from regal_jax.reporting import results
 from regal_jax.reporting.curves import Curve, read_curve
 from regal_jax.studies.comparison import candidates
 from regal_jax.studies.comparison.candidates import Row
-from regal_jax.studies.gflownet import comparison, plots, tables
+from regal_jax.studies.gflownet import comparison, tables
 from regal_jax.studies.gflownet.settings import Comparison
 from regal_jax.studies.gflownet.tables import Line, PaperTable
-from regal_jax.studies.gflownet.training import LEARNED, training_folder
 from regal_jax.training.flow import VALIDATION
 
 Summary = Callable[[Sequence[Row], str], Sequence[Line]]
@@ -85,19 +84,6 @@ def curves(files: Mapping[str, Sequence[Path]], column: str = "speedup") -> dict
         read = [read_curve(file.parent / "metrics.csv", column) for file in some]
         found[label] = [curve for curve in read if len(curve.steps)]
     return {label: some for label, some in found.items() if some}
-
-
-def draw_training(folder: Path) -> None:
-    """Draws how the policies that were trained in a folder did on the validation graphs, if there
-    were any. (The samples of a GFlowNet's training are of all temperatures: as it learns to tell
-    them apart, their mean may well fall.)"""
-    trained = {
-        system: sorted(training_folder(folder, system).glob("*/*.policy")) for system in LEARNED
-    }
-    if found := curves(trained, "validation_top_1"):
-        title = "Speedup on the validation graphs"
-        path = folder / "training.png"
-        figures.drawn(plots.plot_generalisation, found, path, title=title)
 
 
 def _report(

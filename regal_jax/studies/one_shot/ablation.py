@@ -9,8 +9,8 @@ from typing import Any
 from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.flags import option
 from regal_jax.studies.one_shot import corpora, training
-from regal_jax.studies.one_shot.runs import learned, runs
-from regal_jax.studies.one_shot.settings import Comparison, Training
+from regal_jax.studies.one_shot.runs import runs, sampled
+from regal_jax.studies.one_shot.settings import LEARNED, Comparison, Training
 from regal_jax.studies.settings import Output
 
 GREEDY: dict[str, Any] = {"baseline": "greedy_rollout"}
@@ -42,5 +42,5 @@ def variant_runs(settings: Settings, folder: Path) -> dict[str, list[Run]]:
         for name in settings.variants:
             own = folder / f"training_{corpus.name}_{name}".replace(" ", "_")
             policy = training.train(corpus, own, settings, **VARIANTS[name])
-            found[setting] += learned(name, policy, settings)
+            found[setting] += sampled(name, LEARNED, policy, settings)
     return found

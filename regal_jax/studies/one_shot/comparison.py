@@ -1,21 +1,17 @@
-"""Comparisons on machine types: rows of every run, tables, pictures."""
+"""Comparisons on machine types: rows of every run, and tables."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from regal_jax import api
 from regal_jax.datasets.task_graphs import Bounds
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.reporting import figures, plots, progress
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.one_shot import runs, tables, training
 from regal_jax.studies.one_shot.corpora import GraphCorpus
 from regal_jax.studies.one_shot.runs import NONE
-from regal_jax.studies.one_shot.settings import LEARNED, Settings
-from regal_jax.studies.one_shot.tables import MachineLine
-from regal_jax.studies.topoformer import plots as topoformer_plots
+from regal_jax.studies.one_shot.settings import Settings
 
 Graphs = Mapping[str, Sequence[ComputationGraph]]
 """Test graphs by setting."""
@@ -30,7 +26,6 @@ def run(
     settings: Settings,
     *,
     bounds: Mapping[str, Bounds] = NONE,
-    best_known: Mapping[str, float] | None = None,
     published: tables.Published = NONE,
     speedup: bool = False,
 ) -> None:
@@ -38,10 +33,7 @@ def run(
     policies = training.policies(corpora, folder, settings)
     by_setting = {setting: runs.runs(policies.get(setting), settings) for setting in graphs}
     rows = compare(graphs, by_setting, folder, settings.seeds, bounds)
-    lines = report(
-        rows, graphs, by_setting, best_known=best_known, published=published, speedup=speedup
-    )
-    draw(lines, graphs, by_setting, folder, best_known=best_known)
+    report(rows, graphs, by_setting, bounds, published=published, speedup=speedup)
 
 
 def compare(
@@ -53,9 +45,8 @@ def compare(
 ) -> list[dict]:
     """Rows of ``searches.compare`` for each setting's runs, with so many seeds for random methods.
 
-    Seconds are those of ``optimize``: features and reading the policy count. Compilation doesn't,
-    since another search on the same graph comes first; except with a time limit, and in ``genetic``
-    searches, of which the first graph of a size has it.
+    Compilation isn't in the seconds, except with a time limit, and in ``genetic`` searches, of
+    which the first graph of a size has it.
 
     Raises:
       OptionError: where there are no graphs.
@@ -65,20 +56,16 @@ def compare(
         raise OptionError("settings, test_graphs: a setting has no graph to test on")
     rows: list[dict] = []
     for setting, some in by_setting.items():
-        own = {setting: graphs[setting]}
-        fixed = [run for run in some if runs.is_fixed(run)]
-        random = [run for run in some if not runs.is_fixed(run)]
-        for part, count in ((fixed, 1), (random, seeds)):
-            with progress.bar(setting, count * len(part) * len(graphs[setting])) as update:
-                rows += searches.compare(
-                    own,
-                    part,
-                    seeds=count,
-                    path=folder / "results.csv",
-                    objective="makespan",
-                    platform=searches.PlatformRule(num_devices=None),
-                    on_progress=lambda done, total: update(done),
-                )
+        rows += searches.compare_random(
+            {setting: graphs[setting]},
+            some,
+            runs.is_fixed,
+            seeds=seeds,
+            title=setting,
+            path=folder / "results.csv",
+            objective="makespan",
+            platform=searches.PlatformRule(num_devices=None),
+        )
     check(rows, bounds)
     return rows
 
@@ -98,51 +85,16 @@ def report(
     rows: Sequence[dict],
     graphs: Graphs,
     by_setting: Runs,
+    bounds: Mapping[str, Bounds] = NONE,
     *,
-    best_known: Mapping[str, float] | None = None,
     published: tables.Published = NONE,
     speedup: bool = False,
-) -> dict[str, list[MachineLine]]:
-    """Prints a table for every setting; returns its lines."""
-    lines = {}
+) -> None:
+    """Prints a table for every setting; gaps are from the best known makespans, if there are."""
+    best_known = {name: bound.upper for name, bound in bounds.items()} or None
+    origin = "the best known" if best_known else "the lower bound"
     for setting, some in by_setting.items():
         labels = [run.label for run in some]
-        lines[setting] = tables.summary(rows, setting, graphs[setting], labels, best_known)
-        title = f"{setting}: {'speedup' if speedup else 'makespan'}, gap from {origin(best_known)}"
-        beside = published.get(setting)
-        print(tables.text(title, lines[setting], speedup=speedup, published=beside) + "\n")
-    return lines
-
-
-def draw(
-    lines: Mapping[str, Sequence[MachineLine]],
-    graphs: Graphs,
-    by_setting: Runs,
-    folder: Path,
-    *,
-    best_known: Mapping[str, float] | None = None,
-) -> None:
-    """Gaps against seconds, and the first graph's schedule, where matplotlib is there."""
-    dots = {name: tables.gaps_and_times(some) for name, some in lines.items()}
-    labels = {"reference": origin(best_known), "title": "Makespan and run time"}
-    figures.drawn(topoformer_plots.plot_gap_against_time, dots, folder / "gaps.png", **labels)
-    setting, some = next(iter(by_setting.items()))
-    figures.drawn(_draw_schedule, graphs[setting][0], some, folder / "schedule.png")
-
-
-def origin(best_known: Mapping[str, float] | None) -> str:
-    """What gaps are measured from."""
-    return "the lower bound" if best_known is None else "the best known"
-
-
-def _draw_schedule(graph: ComputationGraph, some: Sequence[Run], path: Path) -> None:
-    """The schedule of the last run of a policy; of the last run at all, if there is no policy."""
-    run = ([run for run in some if run.method == LEARNED] or list(some))[-1]
-    found = api.optimize(
-        graph,
-        objective="makespan",
-        method=run.method,
-        evaluations=run.evaluations,
-        **run.options,
-    )
-    plots.plot_gantt(graph, found, path)
+        lines = tables.summary(rows, setting, graphs[setting], labels, best_known)
+        title = f"{setting}: {'speedup' if speedup else 'makespan'}, gap from {origin}"
+        print(tables.text(title, lines, speedup=speedup, published=published.get(setting)) + "\n")

@@ -1,6 +1,6 @@
 """Ways to make a schedule of priorities, on projects whose best makespans are known."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -12,9 +12,8 @@ from regal_jax.search.rcpsp.rules import RULES
 from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.flags import option
 from regal_jax.studies.one_shot import comparison, tables
-from regal_jax.studies.one_shot.runs import baseline, learned
+from regal_jax.studies.one_shot.runs import baseline, sampled
 from regal_jax.studies.one_shot.settings import LEARNED, Comparison
-from regal_jax.studies.one_shot.tables import MachineLine
 from regal_jax.studies.settings import GivenPolicy, Output, policy_file
 
 
@@ -40,10 +39,6 @@ class Projects(NamedTuple):
     graphs: dict[str, list[ComputationGraph]]
     bounds: dict[str, Bounds]
 
-    @property
-    def best_known(self) -> dict[str, float]:
-        return {name: bound.upper for name, bound in self.bounds.items()}
-
 
 def read(settings: Settings) -> Projects:
     """The instances of the sets."""
@@ -65,32 +60,28 @@ def runs(settings: Settings) -> list[Run]:
     ]
     found += [baseline(method, settings) for method in settings.others]
     if settings.policy is not None:
-        found += learned(LEARNED, policy_file(settings.policy), settings)
+        found += sampled(LEARNED, LEARNED, policy_file(settings.policy), settings)
     return found
 
 
 def report(
     rows: Sequence[dict], projects: Projects, some: Sequence[Run], generations: Sequence[str]
-) -> Mapping[str, list[MachineLine]]:
-    """Prints a table a set, with one line for the best rule of each generation; its lines."""
+) -> None:
+    """Prints a table a set, with one line for the best rule of each generation."""
+    best_known = {name: bound.upper for name, bound in projects.bounds.items()}
     rows, labels = list(rows), [f"best rule {generation}" for generation in generations]
     for generation, label in zip(generations, labels, strict=True):
         rows += tables.best_of(rows, [f"{rule} {generation}" for rule in RULES], label)
     labels += [run.label for run in some if run.method not in RULES]
-    lines = {
-        setting: tables.summary(rows, setting, graphs, labels, projects.best_known)
-        for setting, graphs in projects.graphs.items()
-    }
-    for setting, of_set in lines.items():
+    for setting, graphs in projects.graphs.items():
+        lines = tables.summary(rows, setting, graphs, labels, best_known)
         title = f"{setting}: makespan, gap from the best known; closed: of the first line's gap"
-        print(tables.text(title, of_set, baseline=labels[0]) + "\n")
-    return lines
+        print(tables.text(title, lines, baseline=labels[0]) + "\n")
 
 
 def study(settings: Settings, folder: Path) -> None:
-    """Runs everything on every project, prints the tables and draws the gaps."""
+    """Runs everything on every project, and prints the tables."""
     projects, some = read(settings), runs(settings)
     by_setting = dict.fromkeys(projects.graphs, some)
     rows = comparison.compare(projects.graphs, by_setting, folder, settings.seeds, projects.bounds)
-    lines = report(rows, projects, some, settings.generations)
-    comparison.draw(lines, projects.graphs, by_setting, folder, best_known=projects.best_known)
+    report(rows, projects, some, settings.generations)

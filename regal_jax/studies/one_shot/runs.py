@@ -16,21 +16,17 @@ WARM_UP = 100
 """Evaluations in which a search compiles all that it needs; BRKGA needs its own budget for that."""
 
 
-def runs(policy: Path | None, settings: Comparison) -> list[Run]:
-    """The rows of a table: --methods, a policy's greedy and sampled schedules for one_shot."""
+def runs(policy: Path | None, settings: Comparison, learned: str = LEARNED) -> list[Run]:
+    """The rows of a table: --methods, greedy and sampled schedules of the policy for the learned
+    one."""
     found: list[Run] = []
     for method in settings.methods:
         if method in SAMPLED:
-            given = policy if method == LEARNED else None
+            given = policy if method == learned else None
             found += sampled(method, method, given, settings)
         else:
             found += [baseline(method, settings)]
     return found
-
-
-def learned(name: str, policy: Path | None, settings: Comparison) -> list[Run]:
-    """``sampled`` of one-shot priorities."""
-    return sampled(name, LEARNED, policy, settings)
 
 
 def sampled(name: str, method: str, policy: Path | None, settings: Comparison) -> list[Run]:

@@ -11,7 +11,7 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting import statistics, tables
 from regal_jax.studies import paper_numbers
 from regal_jax.studies.comparison import searches
-from regal_jax.studies.topoformer.tables import OrderingLine, paper_key
+from regal_jax.studies.topoformer.tables import paper_key
 
 Costs = Mapping[str, Mapping[str, Sequence[float] | np.ndarray]]
 """By method and graph, a number a seed."""
@@ -187,18 +187,6 @@ def text(
             closed = 100.0 * (1.0 - line.gap.mean / whole) if whole else 0.0
             row["closed %"] = f"{closed:.1f}"
     return f"{title} ({max(line.graphs for line in lines)} graphs)\n{tables.text_table(table)}"
-
-
-def gaps_and_times(lines: Sequence[MachineLine]) -> list[OrderingLine]:
-    """The lines as ``topoformer.plots.plot_gap_against_time`` takes them; seconds are medians."""
-    return [
-        OrderingLine(line.method, line.gap, _no_interval(line.seconds, line.graphs), line.graphs)
-        for line in lines
-    ]
-
-
-def _no_interval(value: float, graphs: int) -> statistics.MeanInterval:
-    return statistics.MeanInterval(value, value, value, graphs)
 
 
 def _row(line: MachineLine, speedup: bool, published: Mapping[str, float]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from regal_jax.policies.one_shot.policy import OneShotConfig
-from regal_jax.reporting import figures, progress, training_plot
+from regal_jax.reporting import progress
 from regal_jax.studies.one_shot.corpora import GraphCorpus
 from regal_jax.studies.one_shot.settings import LEARNED, Settings, Training
 from regal_jax.studies.settings import policy_file
@@ -52,7 +52,6 @@ def train(
         plan = dataclasses.replace(first, seed=seed)
         file = _trained(corpus, own, config, plan, settings.epoch_graphs)
         found.append((checkpoints.load_policy(file, OneShotConfig)[2]["validation_cost"], file))
-        figures.drawn(training_plot.plot_training, own / "metrics.csv", own / "costs.png")
     return min(found)[1]
 
 

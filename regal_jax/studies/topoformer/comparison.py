@@ -8,7 +8,7 @@ from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.options import Decoding
 from regal_jax.policies.topological_order.policy import OrderingConfig
-from regal_jax.reporting import figures, progress
+from regal_jax.reporting import figures
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.regal import tables as regal_tables
@@ -47,24 +47,16 @@ def compare(
 ) -> list[dict]:
     """Rows of ``searches.compare`` on one device, with --seeds for methods that are random.
 
-    Seconds are those of ``optimize``: features and reading the policy count. Compilation doesn't,
-    since a cheap search on the same graph comes first, except with a time limit.
+    Compilation isn't in the seconds, except with a time limit.
     """
-    rows: list[dict] = []
-    random = [run for run in runs if run.method in RANDOM_METHODS]
-    fixed = [run for run in runs if run.method not in RANDOM_METHODS]
-    for some, seeds in ((fixed, 1), (random, settings.seeds)):
-        total = seeds * len(some) * sum(map(len, tests.values()))
-        with progress.bar("searches", total) as update:
-            rows += searches.compare(
-                tests,
-                some,
-                seeds=seeds,
-                path=folder / "results.csv",
-                platform=searches.PlatformRule(num_devices=1),
-                on_progress=lambda done, total: update(done),
-            )
-    return rows
+    return searches.compare_random(
+        tests,
+        runs,
+        lambda run: run.method not in RANDOM_METHODS,
+        seeds=settings.seeds,
+        path=folder / "results.csv",
+        platform=searches.PlatformRule(num_devices=1),
+    )
 
 
 def compare_variants(

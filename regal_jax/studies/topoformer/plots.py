@@ -18,20 +18,9 @@ def plot_gap_against_time(
     reference: str,
     title: str,
 ) -> None:
-    """Draws % gaps from the reference (figures 2 and 3 of neural_topological_ordering)."""
-    plot_against_time(lines, path, label=f"gap from {reference} [%]", title=title)
-
-
-def plot_against_time(
-    lines: Mapping[str, Sequence[OrderingLine]],
-    path: str | os.PathLike,
-    *,
-    label: str,
-    title: str,
-) -> None:
     """Draws a panel a setting, with a dot for each method at its mean seconds (logarithmic) and its
-    mean gap, with bars for the 95 % interval. ``label`` says what the gap is: gap from what, in
-    which unit, or any other number that is better the lower it is, such as a makespan."""
+    mean % gap from the reference, with bars for the 95 % interval (figures 2 and 3 of
+    neural_topological_ordering)."""
     figures.check_suffix(path)
     if not lines or not all(lines.values()):
         raise OptionError("a plot against time needs at least one method a setting")
@@ -49,7 +38,7 @@ def plot_against_time(
         axes.set_xlabel("run time [s]")
         for line in some:
             handles[line.method] = _draw(axes, line, *looks[line.method])
-    panels[0].set_ylabel(figures.plain(label, 60))
+    panels[0].set_ylabel(figures.plain(f"gap from {reference} [%]", 60))
     anchor = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.03), "handlelength": 1.0}
     figures.add_legend(panels[-1], list(handles.values()), list(handles), **anchor)
     figures.set_title(figure, title)

@@ -11,8 +11,7 @@ from regal_jax.compiler.xla.reschedule import compile_best
 from regal_jax.compiler.xla.settings import Options, Search
 from regal_jax.errors import OptionError
 from regal_jax.studies.compiler import side_by_side, xla_memory
-from tests.experiments.test_launchers_one_shot import is_picture, launch_again
-from tests.reporting.test_plots import check_png
+from tests.experiments.test_launchers_one_shot import launch_again
 
 OPTIONS = Options(Search(("lpmf", "xla_list")))
 
@@ -70,13 +69,6 @@ def test_tables_by_hand():
     assert xla_memory.summary(rows, "ratio")[0]["most"] == "1.000"
 
 
-def test_ratios_are_drawn(tmp_path):
-    from regal_jax.studies.regal.ratio_plots import plot_ratios
-
-    plot_ratios({"a/training": 0.5, "b/inference": 1.0}, tmp_path / "ratios.png")
-    check_png(tmp_path / "ratios.png")
-
-
 def test_xla_memory_smoke(tmp_path):
     output = launch_again("xla_memory", tmp_path)
     assert "Temporaries over those of XLA's better order" in output
@@ -88,4 +80,3 @@ def test_xla_memory_smoke(tmp_path):
     assert len(graphs) == 1
     assert all(ours[graph, "equal"] == 1 for graph in graphs)
     assert all(ours[graph, "ratio"] <= 1 for graph in graphs)
-    assert is_picture(tmp_path / "ratios.png")

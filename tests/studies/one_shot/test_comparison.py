@@ -71,7 +71,7 @@ def test_runs_are_named_by_their_options_and_budgets():
         "cp_sat": "cp_sat serial 2.5s",
     }
     assert runs.baseline("cp_sat", BUDGETS).options["time_limit"] == 2.5
-    learned = runs.learned("p", None, BUDGETS)
+    learned = runs.sampled("p", "one_shot", None, BUDGETS)
     assert [run.label for run in learned] == ["p greedy", "p S(2)", "p S(4)"]
     assert [run.evaluations for run in learned] == [1, 2, 4]
 

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 from regal_jax.datasets.task_graphs import task_graph
-from regal_jax.errors import OptionError
-from regal_jax.reporting import training_plot
 from regal_jax.studies.one_shot import tables
-from regal_jax.studies.topoformer import plots
-from tests.reporting.test_plots import check_png
 
 
 def chain(name, *durations):
@@ -117,22 +113,3 @@ def test_the_published_table_of_tpch_is_whole():
     for means in tables.PUBLISHED_TPCH.values():
         assert len(means) == 6
         assert means["PPO-BiHyb"] == min(means.values())
-
-
-def test_gaps_are_drawn_against_median_seconds(tmp_path):
-    dots = tables.gaps_and_times(summary())
-    assert [dot.seconds.mean for dot in dots] == [2.0, 2.0, 1.0]
-    path = tmp_path / "gaps.png"
-    plots.plot_gap_against_time({"s": dots}, path, reference="the bound", title="t")
-    check_png(path)
-
-
-def test_a_training_is_drawn_from_its_log(tmp_path):
-    log, path = tmp_path / "metrics.csv", tmp_path / "drawn" / "costs.png"
-    path.parent.mkdir()
-    log.write_text("step,cost,best_cost,validation_cost\n1,1.5,1.25,\n2,1.25,1.125,1.25\n")
-    training_plot.plot_training(log, path)
-    check_png(path)
-    log.write_text("step,cost,best_cost,validation_cost\n")
-    with pytest.raises(OptionError, match="at least one step"):
-        training_plot.plot_training(log, path)

@@ -114,7 +114,5 @@ def test_gap_against_time_is_drawn(tmp_path):
     lines = {"500 nodes": summary(), "1000 nodes": summary()}
     plots.plot_gap_against_time(lines, path, reference=DP, title="t")
     check_png(path)
-    plots.plot_against_time(lines, path, label="makespan [ms]", title="t")
-    check_png(path)
     with pytest.raises(OptionError, match="at least one method"):
         plots.plot_gap_against_time({}, path, reference=DP, title="t")

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 
@@ -173,7 +172,7 @@ def with_torchgfn(graph: ComputationGraph, num_devices: int, count: int) -> Call
 def _before(graph: ComputationGraph) -> np.ndarray:
     """int32[O, O]: whether op v reads from op u, at [u, v]."""
     before = np.zeros((graph.num_ops, graph.num_ops), np.int32)
-    before[tuple(precedence.op_pairs(graph).T)] = 1
+    before[tuple(graph.op_pairs.T)] = 1
     return before
 
 

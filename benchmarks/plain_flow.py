@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features.relations import AFTER, BEFORE, INCOMPARABLE
 from regal_jax.policies.gflownet.policy import FlowInputs
@@ -38,7 +37,7 @@ class Environment:
 
     def __init__(self, graph: ComputationGraph, num_devices: int):
         before = np.zeros((graph.num_ops, graph.num_ops), np.float32)
-        before[tuple(precedence.op_pairs(graph).T)] = 1.0
+        before[tuple(graph.op_pairs.T)] = 1.0
         self.before = torch.from_numpy(before)
         self.duration = torch.from_numpy(graph.duration.astype(np.float32))
         self.num_devices = num_devices

@@ -54,27 +54,6 @@ def job_shop_graph(
     )
 
 
-def job_shop_arrays(graph: ComputationGraph) -> tuple[np.ndarray, np.ndarray]:
-    """float64 durations and int32 machines [jobs, machines], of which ``job_shop_graph`` makes it.
-
-    Raises:
-      GraphError: when the graph is no job shop with ops numbered job by job.
-    """
-    num_machines = 0 if graph.capacity is None else len(graph.capacity)
-    num_jobs = graph.num_ops // max(num_machines, 1)
-    if num_machines == 0 or num_jobs * num_machines != graph.num_ops:
-        raise GraphError("capacity", f"{graph.num_ops} ops are not a job shop's: machines x jobs")
-    if np.any(graph.capacity != 1) or np.any(graph.demand != 1):
-        raise GraphError("capacity", "a job shop's capacities and demands are all 1")
-    machines = graph.machine_type.reshape(num_jobs, num_machines)
-    if len(wrong := _wrong_jobs(machines)):
-        raise GraphError("ops.machine_type", f"job {wrong[0]}: {_permutation(num_machines)}")
-    pairs = np.unique(graph.edges[:, [0, 2]], axis=0)
-    if not np.array_equal(pairs, _chains(num_jobs, num_machines)):
-        raise GraphError("tensors.consumers", "the ops of a job shop's jobs are chains, in order")
-    return graph.duration.reshape(num_jobs, num_machines), machines
-
-
 def uniform_job_shops(
     num_jobs: int, num_machines: int, count: int = 150, seed: int = 0, sets: int = 1
 ) -> list[ComputationGraph]:

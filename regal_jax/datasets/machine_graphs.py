@@ -20,7 +20,6 @@ from regal_jax.errors import GraphError, OptionError
 from regal_jax.graphs import random_graphs
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.kind_groups import GROUPS, group_of
-from regal_jax.graphs.precedence import op_pairs
 
 CAPACITY = (1, 1, 4)
 """Units of each machine type, lambda; ops are of type j with probability lambda(j) / 6 (eq. 18)."""
@@ -125,7 +124,7 @@ _TYPE_OF_GROUP: Mapping[str, int] = MappingProxyType({"matrix, convolution": 0, 
 
 
 def _layered(seed: int | Sequence[int], num_ops: int) -> np.ndarray:
-    return op_pairs(layered_graph(seed, num_ops))
+    return layered_graph(seed, num_ops).op_pairs
 
 
 def _erdos_renyi(seed: int | Sequence[int], num_ops: int) -> np.ndarray:

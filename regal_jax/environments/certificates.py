@@ -132,7 +132,7 @@ def _by_flows(
 
 def _path(graph: ComputationGraph, witness: Any, platform: Platform) -> float:
     ops = _ops(graph, witness)
-    pairs = set(map(tuple, precedence.op_pairs(graph).tolist()))
+    pairs = set(map(tuple, graph.op_pairs.tolist()))
     if not all(pair in pairs for pair in itertools.pairwise(ops)):
         raise BoundError("witness: ops of the path don't follow each other")
     return machine_bounds.length_of(graph, ops)

@@ -14,14 +14,6 @@ import numpy as np
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 
-WORD_BITS = 64
-"""Ops per word of a closure."""
-
-
-def op_pairs(graph: ComputationGraph) -> np.ndarray:
-    """int32[E', 2]: the distinct (producer op, consumer op) pairs, in lexicographic order."""
-    return graph.op_pairs
-
 
 def check_order(graph: ComputationGraph, order: np.ndarray, what: str) -> None:
     """Raises OptionError, of what is asked for, unless an order holds every op once and each after
@@ -79,7 +71,7 @@ def critical_path(graph: ComputationGraph) -> tuple[float, np.ndarray]:
     """
     if graph.num_ops == 0:
         return 0.0, np.zeros(0, np.int32)
-    bottom, pairs = bottom_levels(graph), op_pairs(graph)
+    bottom, pairs = bottom_levels(graph), graph.op_pairs
     starts = np.searchsorted(pairs[:, 0], np.arange(graph.num_ops + 1))
     path = [int(np.argmax(bottom))]
     while len(successors := pairs[starts[path[-1]] : starts[path[-1] + 1], 1]):
@@ -106,14 +98,14 @@ def transitive_reduction(graph: ComputationGraph) -> np.ndarray:
     another successor of ``u`` reaches ``v``.
     """
     position = graph.position
-    pairs = op_pairs(graph)
+    pairs = graph.op_pairs
     by_position = pairs[np.lexsort((position[pairs[:, 1]], pairs[:, 0]))]
     kept = by_position[_necessary(by_position, closure(graph))]
     return kept[np.lexsort((kept[:, 1], kept[:, 0]))]
 
 
 def _pairs_in_topological_order(graph: ComputationGraph) -> np.ndarray:
-    pairs = op_pairs(graph)
+    pairs = graph.op_pairs
     return pairs[np.argsort(graph.position[pairs[:, 0]], kind="stable")]
 
 
@@ -158,7 +150,7 @@ def connected_components(graph: ComputationGraph) -> np.ndarray:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components as label
 
-    pairs = op_pairs(graph)
+    pairs = graph.op_pairs
     links = coo_array((np.ones(len(pairs)), pairs.T), (graph.num_ops, graph.num_ops))
     return label(links, directed=False)[1]
 
@@ -172,7 +164,7 @@ def width(graph: ComputationGraph) -> int:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_flow
 
-    num_ops, (before, after) = graph.num_ops, op_pairs(graph).T
+    num_ops, (before, after) = graph.num_ops, graph.op_pairs.T
     ops = np.arange(num_ops)
     leaves, enters, source, target = ops, ops + num_ops, 2 * num_ops, 2 * num_ops + 1
     links = [

@@ -8,7 +8,6 @@ import numpy as np
 
 from regal_jax import registry
 from regal_jax.environments.rcpsp.problem import MachineProblem
-from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import evolution
 from regal_jax.methods.pretrained import shipped_policy
@@ -81,7 +80,7 @@ def op_scores(params, config: OneShotConfig, graph: ComputationGraph) -> Scores:
 def task_of(graph: ComputationGraph) -> str:
     """Which shipped policy is for a graph: "job_shop" (chains on machines of one unit), "cluster"
     (one type of machine) or "machines" (all others)."""
-    pairs, num_ops = precedence.op_pairs(graph), graph.num_ops
+    pairs, num_ops = graph.op_pairs, graph.num_ops
     degree = np.bincount(pairs.ravel(), minlength=num_ops)
     into = np.bincount(pairs[:, 1], minlength=num_ops)
     chains = degree.max(initial=0) <= 2 and into.max(initial=0) <= 1

@@ -12,7 +12,6 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.errors import OptionError
 from regal_jax.graphs.batching import padded_pairs, padded_size
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.precedence import op_pairs
 from regal_jax.methods.ordering import PAPER, SAMPLES, check_problem, of_orders
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Options, Result
@@ -168,7 +167,7 @@ def _logits(encoding, ready, last, first, config: OrderingConfig):
 
 
 def _padded(graph: ComputationGraph, config: OrderingConfig) -> OrderingInputs:
-    pairs = padded_pairs(len(op_pairs(graph)))
+    pairs = padded_pairs(len(graph.op_pairs))
     return ordering_inputs(graph, config, padded_size(graph.num_ops), pairs)
 
 

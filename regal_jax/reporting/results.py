@@ -95,15 +95,6 @@ def done_keys(
     return {key for key, present in found.items() if present.issuperset(metrics)}
 
 
-def values_by_graph(rows: Iterable[Row], *, method: str, metric: str) -> dict[str, list[float]]:
-    """Per graph the values of one metric of one method, in the order of the rows."""
-    values = defaultdict(list)
-    for row in rows:
-        if row["method"] == method and row["metric"] == metric:
-            values[row["graph"]].append(row["value"])
-    return dict(values)
-
-
 def _whole_lines(path: Path) -> list[str]:
     """The lines that end in a newline; warns about a last one that does not."""
     try:

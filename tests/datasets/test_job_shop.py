@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from regal_jax.datasets.job_shop import (
     classic_bounds,
     classic_job_shops,
-    job_shop_arrays,
     job_shop_graph,
     read_job_shop,
     read_job_shops,
@@ -17,7 +16,6 @@ from regal_jax.datasets.job_shop import (
 )
 from regal_jax.errors import GraphError, OptionError, RegalError
 from regal_jax.graphs import files
-from regal_jax.graphs.precedence import op_pairs
 
 CHECKSUMS = {
     (25, 10): (1858186, [2, 0, 3, 9, 7, 1, 8, 6, 4, 5]),
@@ -74,7 +72,7 @@ def test_uniform_split():
 
 def test_graph_of_two_jobs():
     graph = job_shop_graph([[5, 2, 4], [3, 1, 6]], [[0, 1, 2], [2, 0, 1]], "two")
-    assert op_pairs(graph).tolist() == [[0, 1], [1, 2], [3, 4], [4, 5]]
+    assert graph.op_pairs.tolist() == [[0, 1], [1, 2], [3, 4], [4, 5]]
     assert graph.machine_type.tolist() == [0, 1, 2, 2, 0, 1]
     assert graph.duration.tolist() == [5, 2, 4, 3, 1, 6]
     assert graph.capacity.tolist() == [1, 1, 1]
@@ -82,6 +80,12 @@ def test_graph_of_two_jobs():
     assert graph.size.tolist() == [0] * 6
     assert graph.producer.tolist() == list(range(6))
     assert graph.name == "two"
+
+
+def job_shop_arrays(graph):
+    """Durations and machines [jobs, machines], of which ``job_shop_graph`` makes a graph."""
+    shape = (-1, len(graph.capacity))
+    return graph.duration.reshape(shape), graph.machine_type.reshape(shape)
 
 
 def standard_text(graph):
@@ -175,20 +179,6 @@ def test_bad_arrays(durations, machines, field):
     with pytest.raises(GraphError) as error:
         job_shop_graph(durations, machines)
     assert error.value.field == field
-
-
-def test_no_job_shops():
-    graph = job_shop_graph(*arrays(0, 3, 4))
-    for changes in (
-        {"capacity": None},
-        {"capacity": np.full(4, 2)},
-        {"capacity": np.ones(5, np.int64)},
-        {"demand": np.zeros(12, np.int64)},
-        {"machine_type": np.zeros(12, np.int32)},
-        {"producer": np.full(12, -1, np.int32)},
-    ):
-        with pytest.raises(GraphError):
-            job_shop_arrays(graph.replace(**changes))
 
 
 def test_classic_instances():

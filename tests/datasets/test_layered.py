@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from regal_jax.datasets import layered
 from regal_jax.datasets.layered import UNIT, layered_graph, layered_graphs
 from regal_jax.errors import OptionError
-from regal_jax.graphs.precedence import op_pairs
 
 SIZES = st.integers(1, 200)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -25,7 +24,7 @@ def layers(graph):
 
 def adjacency(graph):
     matrix = np.zeros((graph.num_ops, graph.num_ops), bool)
-    matrix[tuple(op_pairs(graph).T)] = True
+    matrix[tuple(graph.op_pairs.T)] = True
     return matrix
 
 
@@ -70,7 +69,7 @@ def check_cones(between):
 def test_edges_go_down_and_skips_are_counted(seed, num_ops):
     graph = layered_graph(seed, num_ops)
     layer, members = layers(graph)
-    before, after = layer[op_pairs(graph)].T
+    before, after = layer[graph.op_pairs].T
     assert np.all(before < after)
     skips, adjacent = np.sum(after - before >= 2), np.sum(after - before == 1)
     drawn = math.ceil(adjacent * 0.14 / 0.86)
@@ -85,7 +84,7 @@ def test_skip_connections_go_nearly_straight_down():
         layer, members = layers(graph)
         width = np.array([len(ops) for ops in members])
         place = np.arange(500) - np.searchsorted(layer, layer)
-        pairs = op_pairs(graph)
+        pairs = graph.op_pairs
         source, target = pairs[np.diff(layer[pairs], axis=1)[:, 0] >= 2].T
         left, right = place / width[layer], (place + 1) / width[layer]
         assert np.all(right[target] > left[source] - 1e-9)
@@ -123,7 +122,7 @@ def test_mean_number_of_layers_follows_the_width_factor():
 
 def test_width_factor_zero_is_a_chain():
     graph = layered_graph(1, 9, width_factor=0.0, skip_density=0.0)
-    assert op_pairs(graph).tolist() == [[op, op + 1] for op in range(8)]
+    assert graph.op_pairs.tolist() == [[op, op + 1] for op in range(8)]
 
 
 def test_full_density():

@@ -19,7 +19,6 @@ from regal_jax.datasets.machine_graphs import (
     zoo_machine_graph,
 )
 from regal_jax.errors import GraphError, OptionError
-from regal_jax.graphs.precedence import op_pairs
 
 
 def mean_close(values, mean, deviation):
@@ -65,7 +64,7 @@ def test_durations_are_the_projected_mixture():
 
 def test_layered_topology():
     graph = machine_graph("layered", (1, 4), 150)
-    np.testing.assert_array_equal(op_pairs(graph), op_pairs(layered_graph((1, 4), 150)))
+    np.testing.assert_array_equal(graph.op_pairs, layered_graph((1, 4), 150).op_pairs)
 
 
 def test_erdos_renyi_edges():
@@ -74,13 +73,13 @@ def test_erdos_renyi_edges():
     pairs = 120 * 119 / 2
     deviation = math.sqrt(pairs * 0.05 * 0.95)
     assert mean_close([len(graph.edges) for graph in graphs], 0.05 * pairs, deviation)
-    edges = np.concatenate([op_pairs(graph) for graph in graphs])
+    edges = np.concatenate([graph.op_pairs for graph in graphs])
     assert mean_close(edges[:, 0] < edges[:, 1], 0.5, 1.5)  # directed by a random order
 
 
 def test_block_model_edges():
     """Four blocks of ops in a row: 0.3 inside, 0.001 between."""
-    edges = [op_pairs(g) for g in machine_graphs("stochastic_block_model", "valid", 100, 30)]
+    edges = [g.op_pairs for g in machine_graphs("stochastic_block_model", "valid", 100, 30)]
     inside, between = 4 * 25 * 24 / 2, 6 * 25 * 25
     within = [np.sum(pairs[:, 0] // 25 == pairs[:, 1] // 25) for pairs in edges]
     across = [len(pairs) - same for pairs, same in zip(edges, within, strict=True)]

@@ -11,7 +11,6 @@ from regal_jax.datasets.flow_corpora import most_speedup
 from regal_jax.datasets.layered import layered_graph
 from regal_jax.datasets.makespan_graphs import FAMILIES, makespan_graph, makespan_graphs
 from regal_jax.errors import OptionError
-from regal_jax.graphs.precedence import op_pairs
 
 
 def mean_close(values, mean, deviation):
@@ -45,13 +44,11 @@ def test_sizes_are_those_of_the_recipes():
     assert sizes.std() == pytest.approx(10, rel=0.05)
     layered = layered_graph((1, 4), 40)
     np.testing.assert_array_equal(makespan_graph("layered", (1, 4), 40).size, layered.size)
-    np.testing.assert_array_equal(
-        op_pairs(makespan_graph("layered", (1, 4), 40)), op_pairs(layered)
-    )
+    np.testing.assert_array_equal(makespan_graph("layered", (1, 4), 40).op_pairs, layered.op_pairs)
 
 
 def edges_of(family, count=40):
-    return [op_pairs(makespan_graph(family, (9, i))) for i in range(count)]
+    return [makespan_graph(family, (9, i)).op_pairs for i in range(count)]
 
 
 def test_erdos_renyi_edges():

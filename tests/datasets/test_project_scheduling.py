@@ -17,7 +17,6 @@ from regal_jax.datasets.project_scheduling import (
     read_project,
 )
 from regal_jax.errors import OptionError, RegalError
-from regal_jax.graphs.precedence import op_pairs
 
 STARS = "*" * 72
 PROJECT = f"""{STARS}
@@ -82,7 +81,7 @@ def test_single_mode_file(tmp_path):
     path = tmp_path / "j301_1.sm"
     path.write_text(PROJECT)
     graph = read_project(path)
-    assert op_pairs(graph).tolist() == [[0, 2], [1, 2], [1, 3]]
+    assert graph.op_pairs.tolist() == [[0, 2], [1, 2], [1, 3]]
     assert graph.duration.tolist() == [8, 4, 6, 3]
     assert graph.machine_type.tolist() == [0, 1, 0, 0]
     assert graph.demand.tolist() == [4, 7, 0, 3]
@@ -128,7 +127,7 @@ def test_psplib_sets(tmp_path):
     assert graph.machine_type.tolist() == [0, 1, 0]
     assert graph.demand.tolist() == [4, 3, 0]
     assert graph.capacity.tolist() == [12, 13]
-    assert op_pairs(graph).tolist() == [[0, 1], [1, 2]]
+    assert graph.op_pairs.tolist() == [[0, 1], [1, 2]]
     assert other.fingerprint == graph.fingerprint
 
 
@@ -205,7 +204,7 @@ def test_resource_strength(seed, num_ops, strength):
     """Capacities against the peaks of the earliest-start schedule, time unit by time unit."""
     graph = random_project(seed, num_ops, strength=strength)
     start = np.zeros(num_ops, int)
-    for before, after in op_pairs(graph):
+    for before, after in graph.op_pairs:
         start[after] = max(start[after], start[before] + int(graph.duration[before]))
     for resource in range(4):
         own = np.flatnonzero(graph.machine_type == resource)

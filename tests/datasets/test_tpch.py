@@ -15,7 +15,6 @@ from regal_jax.datasets.tpch import (
 )
 from regal_jax.errors import GraphError, OptionError, RegalError
 from regal_jax.graphs import files
-from regal_jax.graphs.precedence import op_pairs
 
 RECORD = {
     "name": "tpch50_test_00",
@@ -47,7 +46,7 @@ def write(path, records):
 
 def test_graph_of_a_record():
     graph = tpch_graph(RECORD)
-    assert op_pairs(graph).tolist() == [[0, 1], [1, 2], [2, 3]]
+    assert graph.op_pairs.tolist() == [[0, 1], [1, 2], [2, 3]]
     assert graph.duration.tolist() == RECORD["durations"]
     assert graph.demand.tolist() == RECORD["resources"]
     assert graph.machine_type.tolist() == [0] * 5
@@ -149,7 +148,7 @@ def test_random_union(tmp_path):
         edges += [[before + first, after + first] for before, after in query["edges"]]
         first = here.stop
     assert graph.num_ops == first
-    assert op_pairs(graph).tolist() == edges
+    assert graph.op_pairs.tolist() == edges
     assert graph.capacity.tolist() == [6000]
     assert graph.name == "tpch 40 3-1"
 

@@ -115,7 +115,7 @@ def test_the_memory_drawn_is_that_of_program_order():
 def test_layers_respect_edges_and_rows_do_not_collide(seed):
     graph = random_graph(seed)
     layout = graph_layout.layered(graph)
-    pairs = precedence.op_pairs(graph)
+    pairs = graph.op_pairs
     assert np.all(layout.layer[pairs[:, 0]] < layout.layer[pairs[:, 1]])
     assert layout.layer.max() == precedence.levels(graph).max()
     for layer in np.unique(layout.layer):

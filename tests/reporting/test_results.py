@@ -143,9 +143,3 @@ def test_done_keys():
     assert results.done_keys(rows) == {("g", "m", 0), ("g", "m", 1), ("h", "m", 0)}
     assert results.done_keys(rows, ["peak", "seconds"]) == {("g", "m", 0)}
     assert results.done_keys(rows, columns=["graph"]) == {("g",), ("h",)}
-
-
-def test_values_by_graph():
-    rows = [row(value=1), row(seed=1, value=3), row("h", value=5), row(method="n"), row(metric="s")]
-    found = results.values_by_graph(rows, method="m", metric="peak")
-    assert found == {"g": [1, 3], "h": [5]}

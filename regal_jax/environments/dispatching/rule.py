@@ -173,7 +173,7 @@ def chains(graph: ComputationGraph) -> tuple[np.ndarray, np.ndarray]:
 
 def _only_successor(graph: ComputationGraph) -> np.ndarray:
     """int[O]: the op that alone reads what an op makes, and reads from no other op; -1 for none."""
-    before, after = precedence.op_pairs(graph).T
+    before, after = graph.op_pairs.T
     alone = [np.bincount(ops, minlength=graph.num_ops)[ops] == 1 for ops in (before, after)]
     behind = np.full(graph.num_ops, -1)
     behind[before[alone[0] & alone[1]]] = after[alone[0] & alone[1]]

@@ -23,7 +23,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from regal_jax.errors import BoundError, OptionError
-from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
 from regal_jax.native import max_flow, reach
 
@@ -222,7 +221,7 @@ class Network(FlowNetwork):
     """
 
     def __init__(self, graph: ComputationGraph, more: np.ndarray | None = None):
-        pairs = precedence.op_pairs(graph)
+        pairs = graph.op_pairs
         self.pairs = pairs if more is None else np.concatenate([pairs, more])
         super().__init__(arcs_of(graph, self.pairs))
         self.graph = graph

@@ -138,7 +138,7 @@ def _looks(graph: ComputationGraph) -> Iterator[np.ndarray]:
     """int[O], what an op looks like: its bytes, then those of its surroundings as well."""
     own = graph.outputs.sums(graph.size) + graph.workspace
     look = _numbered(own, graph.inputs.sums(graph.size))
-    before, after = precedence.op_pairs(graph).T
+    before, after = graph.op_pairs.T
     for _ in range(LOOKS):
         yield look
         mixed = (look.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)

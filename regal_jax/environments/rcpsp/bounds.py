@@ -102,7 +102,7 @@ def rounding(graph: ComputationGraph) -> float:
 
 
 def _longest_path(graph: ComputationGraph, heads: np.ndarray) -> tuple[int, ...]:
-    ends, pairs = heads + graph.duration, precedence.op_pairs(graph)
+    ends, pairs = heads + graph.duration, graph.op_pairs
     pairs = pairs[ends[pairs[:, 0]] == heads[pairs[:, 1]]]
     before = dict(zip(pairs[:, 1].tolist(), pairs[:, 0].tolist(), strict=True))
     path = [int(np.argmax(ends))] if graph.num_ops else []

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 
@@ -43,7 +42,7 @@ def machine_columns(graph: ComputationGraph) -> MachineColumns:
     """Prepares a graph with capacities for the compiled kernel."""
     capacity, machine = graph.capacity, graph.machine_type
     assert capacity is not None
-    pairs = precedence.op_pairs(graph)
+    pairs = graph.op_pairs
     least = np.full(len(capacity), np.iinfo(np.int64).max)
     np.minimum.at(least, machine, graph.demand)
     slots = -(-np.bincount(machine, minlength=len(capacity)) // 64) * 64

@@ -13,7 +13,6 @@ import numpy as np
 
 from regal_jax.environments import bit_order
 from regal_jax.errors import OptionError
-from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 EDGES_AT_ONCE = 8
@@ -58,7 +57,7 @@ def machine_arrays(
     """
     if graph.capacity is None:
         raise OptionError(f"graph {graph.name!r} has no capacity, the units of each machine type")
-    pairs = precedence.op_pairs(graph)
+    pairs = graph.op_pairs
     sizes = (graph.num_ops, len(pairs), len(graph.capacity))
     wanted = (num_ops, num_edges, num_types)
     shape = tuple(w if w is not None else max(s, 1) for s, w in zip(sizes, wanted, strict=True))

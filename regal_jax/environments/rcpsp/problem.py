@@ -182,7 +182,7 @@ class MachineProblem:
     def operand(self) -> Any:
         """The graph, padded, what ``spec.costs`` reads: one packed int32 buffer, or arrays."""
         if self.backend == "jax":
-            pairs = padded_size(len(precedence.op_pairs(self.graph)))
+            pairs = padded_size(len(self.graph.op_pairs))
             return list_scheduler.machine_arrays(
                 self.graph, self._length, pairs, padded_size(self.num_types)
             )
@@ -255,7 +255,7 @@ class MachineProblem:
 
     def _steps(self, start: np.ndarray) -> np.ndarray:
         """int64[O]: by start; an op of no duration and what waits for it may start together."""
-        pairs = precedence.op_pairs(self.graph)
+        pairs = self.graph.op_pairs
         if np.all(start[pairs[:, 0]] < start[pairs[:, 1]]):
             return np.argsort(start, kind="stable")
         offsets, missing = self._columns.successor_offsets, self._columns.num_dependencies.copy()

@@ -43,7 +43,7 @@ def columns(graph: ComputationGraph) -> Columns:
         raise OptionError(
             f"sequencing is for up to {MOST_UNITS:,} units of machines, not {units:,}"
         )
-    bottom, pairs = precedence.bottom_levels(graph), precedence.op_pairs(graph)
+    bottom, pairs = precedence.bottom_levels(graph), graph.op_pairs
     behind = np.full(graph.num_ops, -1, np.int32)
     by_path = pairs[np.argsort(bottom[pairs[:, 1]], kind="stable")]
     behind[by_path[:, 0]] = by_path[:, 1]

@@ -12,7 +12,6 @@ from regal_jax.graphs.precedence import (
     closure,
     levels,
     levels_to_sinks,
-    op_pairs,
     top_levels,
     unpack,
 )
@@ -43,7 +42,7 @@ def makespan_features(graph: ComputationGraph, feature_set: MakespanFeatureSet) 
         return duration[:, None].astype(np.float32)
     before, after = top_levels(graph), bottom_levels(graph)
     length = max(after.max(initial=0.0), 1e-300)
-    producers, consumers = op_pairs(graph).T
+    producers, consumers = graph.op_pairs.T
     descends = unpack(closure(graph))
     counts = [
         *(levels(graph), levels_to_sinks(graph)),

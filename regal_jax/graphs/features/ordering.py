@@ -22,7 +22,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
 from regal_jax.graphs.features.placement import memory_by_op
-from regal_jax.graphs.precedence import connected_components, levels, levels_to_sinks, op_pairs
+from regal_jax.graphs.precedence import connected_components, levels, levels_to_sinks
 
 OrderingFeatureSet = Literal["paper", "extended"]
 
@@ -127,13 +127,13 @@ def _relative(values: np.ndarray) -> np.ndarray:
 
 def _degrees(graph: ComputationGraph) -> np.ndarray:
     """int64[O, 2]: distinct predecessors and successors."""
-    before, after = op_pairs(graph).T
+    before, after = graph.op_pairs.T
     return np.stack([np.bincount(ops, minlength=graph.num_ops) for ops in (after, before)], axis=1)
 
 
 def _hops(graph: ComputationGraph) -> np.ndarray:
     """int64[O, 4]: fewest and most from the source, fewest and most to the target; 1 at least."""
-    pairs, position = op_pairs(graph), graph.position
+    pairs, position = graph.op_pairs, graph.position
     forward = pairs[np.argsort(position[pairs[:, 0]])]
     backward = pairs[np.argsort(-position[pairs[:, 1]])][:, ::-1]
     fewest = [_fewest_hops(np.ascontiguousarray(p), graph.num_ops) for p in (forward, backward)]
@@ -168,7 +168,7 @@ def _extended(graph: ComputationGraph, memory: np.ndarray) -> np.ndarray:
 
 def _laplacians(graph: ComputationGraph) -> Iterator[tuple[np.ndarray, csr_array]]:
     """The ops of each component of two ops or more, and their normalised Laplacian."""
-    pairs = op_pairs(graph)
+    pairs = graph.op_pairs
     label = connected_components(graph)
     num_components = int(label.max(initial=-1)) + 1
     members = ragged_rows(label, np.arange(graph.num_ops), num_components)

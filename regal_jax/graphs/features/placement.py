@@ -97,18 +97,6 @@ def pinned_op(graph: ComputationGraph) -> int:
     return int(np.argmax(memory_by_op(graph)[:, :2].sum(axis=1))) if graph.num_ops else 0
 
 
-def num_features(num_devices: int, feature_set: FeatureSet) -> tuple[int, int]:
-    """(F, G): features of a node and of an edge."""
-    nodes, edges = 5 + num_devices, 1
-    if feature_set == "workshop":
-        nodes += 1
-    if feature_set in ("extended", "incumbent"):
-        nodes, edges = nodes + 5, edges + 1
-    if feature_set == "incumbent":
-        nodes += num_devices + 2
-    return nodes, edges
-
-
 def logarithmic(values: np.ndarray, largest: float) -> np.ndarray:
     """Sizes on a logarithmic scale, 1 for the largest."""
     return np.log1p(values) / np.log1p(largest)

@@ -16,7 +16,6 @@ from regal_jax.graphs.precedence import (
     bottom_levels,
     levels,
     levels_to_sinks,
-    op_pairs,
     top_levels,
 )
 
@@ -113,7 +112,7 @@ def _extended(graph: ComputationGraph) -> np.ndarray:
     slack = np.maximum(length - (source + target - graph.duration), 0) / length
     share, load = _shares_and_loads(graph)
     members = np.bincount(graph.machine_type, minlength=len(load))
-    before, after = op_pairs(graph).T
+    before, after = graph.op_pairs.T
     absolute = [
         *(graph.duration, source, target, levels(graph) + 1, levels_to_sinks(graph) + 1),
         *(np.bincount(ops, minlength=graph.num_ops) for ops in (after, before)),

@@ -47,7 +47,7 @@ def relations(
 
     OptionError if it does not fit the sizes.
     """
-    pairs = precedence.op_pairs(graph)
+    pairs = graph.op_pairs
     num_ops, num_edges = num_ops or graph.num_ops, num_edges or len(pairs)
     if num_ops < graph.num_ops or num_edges < len(pairs):
         raise OptionError(f"{graph} does not fit {num_ops} ops and {num_edges} pairs of ops")

@@ -84,7 +84,7 @@ def padded_inputs(graph: ComputationGraph, platform: Platform, config: FlowConfi
     graphs have 11 sizes; with the ladder of ops for the window, and no least number of pairs, 50.
     """
     ops = batching.padded_size(graph.num_ops)
-    pairs = batching.padded_pairs(max(len(precedence.op_pairs(graph)), 2 * ops))
+    pairs = batching.padded_pairs(max(len(graph.op_pairs), 2 * ops))
     window = min(batching.padded_pairs(max(precedence.width(graph), LEAST_WINDOW)), ops)
     return flow_inputs(graph, platform, config, ops, pairs, window)
 

@@ -84,7 +84,7 @@ class GapSearch:
         self.descendants = None
         if graph.num_ops <= MOST_OPS:
             self.descendants = precedence.unpack(precedence.closure(graph))
-        self.plain = sides.both_sides(graph, precedence.op_pairs(graph), self.descendants)
+        self.plain = sides.both_sides(graph, graph.op_pairs, self.descendants)
         self.undecided: dict[int, int] = {}  # limit: sets, without finding out
         self.undeduced: dict[int, int] = {}  # limit: flows, without refuting it
         self.deductions: Deductions | None = None  # the last

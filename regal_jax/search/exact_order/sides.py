@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from regal_jax.environments.placement import min_cut
-from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
 
 NEVER = 1 << 30
@@ -95,7 +94,7 @@ def lazy_ops(
     they persist, or are read by something that comes after the op. Backwards, ops that make no
     bytes. Ops for which nothing waits are none.
     """
-    pairs = precedence.op_pairs(graph)
+    pairs = graph.op_pairs
     nothing = np.zeros(graph.num_ops, np.uint8)
     if descendants is None:
         return nothing, nothing.copy()

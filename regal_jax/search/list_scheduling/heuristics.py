@@ -5,6 +5,9 @@ An edge that crosses devices costs ``latency + bytes * per_byte``. All ignore me
 Ties that the papers break at random go to the lowest topological position and the lowest device.
 """
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 
 from regal_jax.environments.placement.tasks import (
@@ -21,36 +24,59 @@ from regal_jax.search.list_scheduling import scheduler as lists
 from regal_jax.search.list_scheduling.scheduler import Heuristic, Timetable
 
 
-def heft(graph: ComputationGraph, platform: Platform) -> Schedule:
+def _scheduled(heuristic: Heuristic) -> Callable[[ComputationGraph, Platform], Schedule]:
+    """(graph, platform) -> the schedule of a heuristic's timetable."""
+
+    @functools.wraps(heuristic)
+    def schedule(graph: ComputationGraph, platform: Platform) -> Schedule:
+        tasks = task_graph(graph, platform)
+        timetable = heuristic(tasks, platform.num_devices)
+        return lists.to_schedule(graph, tasks, timetable, platform.num_devices)
+
+    return schedule
+
+
+@_scheduled
+def heft(tasks: TaskGraph, num_devices: int) -> Timetable:
     """Heterogeneous earliest finish time (Topcuoglu, Hariri, Wu 2002, fig. 2).
 
     By decreasing upward rank, each op goes into the earliest gap that holds it. The rank's mean
     communication cost is, as in the paper, the mean over links: here the cost of any one.
     """
-    return _schedule(graph, platform, heft_timetable)
+    order = _decreasing(upward_ranks(tasks))
+    anywhere = np.full(len(order), -1)
+    return Timetable(*kernels.insert_in_order(tasks, order, anywhere, num_devices))
 
 
-def cpop(graph: ComputationGraph, platform: Platform) -> Schedule:
+@_scheduled
+def cpop(tasks: TaskGraph, num_devices: int) -> Timetable:
     """Critical path on a processor (Topcuoglu, Hariri, Wu 2002, fig. 4).
 
     The ready op of highest rank_u + rank_d is next. Ops of one critical path go to the last device
     (all are as fast; ties, which go to the lowest, then leave it alone), the others into the
     earliest gap. With several entries, the path begins at the one of highest rank.
     """
-    return _schedule(graph, platform, cpop_timetable)
+    upward = upward_ranks(tasks)
+    rank = np.argsort(_decreasing(upward + downward_ranks(tasks)))
+    pinned = np.full(len(rank), -1)
+    pinned[_longest_path(tasks, upward)] = num_devices - 1
+    order = kernels.order_of_ready(tasks, rank)
+    return Timetable(*kernels.insert_in_order(tasks, order, pinned, num_devices))
 
 
-def etf(graph: ComputationGraph, platform: Platform) -> Schedule:
+@_scheduled
+def etf(tasks: TaskGraph, num_devices: int) -> Timetable:
     """Earliest task first (Hwang, Chow, Anger, Lee 1989).
 
     Of all ready ops and devices the pair with the earliest start; ties by static level: the longest
     path of durations from the op on. An op is ready when its producers have been scheduled, which
     gives the same schedule as the paper's two clocks: no op starts before one that makes it ready.
     """
-    return _schedule(graph, platform, etf_timetable)
+    return Timetable(*kernels.earliest_task_first(tasks, _by_static_level(tasks), num_devices))
 
 
-def hbmct(graph: ComputationGraph, platform: Platform) -> Schedule:
+@_scheduled
+def hbmct(tasks: TaskGraph, num_devices: int) -> Timetable:
     """Hybrid heuristic with balanced minimum completion time (Sakellariou, Zhao 2004).
 
     Ops by decreasing upward rank are cut into groups of independent ones; a group follows those
@@ -61,10 +87,12 @@ def hbmct(graph: ComputationGraph, platform: Platform) -> Schedule:
     Deviation: the paper begins with each task where it runs fastest. Identical devices tie in this,
     so each goes, by rank, to the device that then finishes first.
     """
-    return _schedule(graph, platform, hbmct_timetable)
+    order = _decreasing(upward_ranks(tasks))
+    return Timetable(*kernels.balanced_groups(tasks, order, num_devices))
 
 
-def critical_path(graph: ComputationGraph, platform: Platform) -> Schedule:
+@_scheduled
+def critical_path(tasks: TaskGraph, num_devices: int) -> Timetable:
     """Graham's list scheduling by the longest path of durations from each op on.
 
     Whenever a device is idle, the ready op (its producers have ended) of highest level goes to the
@@ -72,49 +100,8 @@ def critical_path(graph: ComputationGraph, platform: Platform) -> Schedule:
     is ready, so that the makespan is at most 2 - 1/D times the least (Graham 1969), and the
     schedule is that of ``etf``.
     """
-    return _schedule(graph, platform, critical_path_timetable)
-
-
-def heft_timetable(tasks: TaskGraph, num_devices: int) -> Timetable:
-    """See ``heft``."""
-    order = _decreasing(upward_ranks(tasks))
-    anywhere = np.full(len(order), -1)
-    return Timetable(*kernels.insert_in_order(tasks, order, anywhere, num_devices))
-
-
-def cpop_timetable(tasks: TaskGraph, num_devices: int) -> Timetable:
-    """See ``cpop``."""
-    upward = upward_ranks(tasks)
-    rank = np.argsort(_decreasing(upward + downward_ranks(tasks)))
-    pinned = np.full(len(rank), -1)
-    pinned[_longest_path(tasks, upward)] = num_devices - 1
-    order = kernels.order_of_ready(tasks, rank)
-    return Timetable(*kernels.insert_in_order(tasks, order, pinned, num_devices))
-
-
-def etf_timetable(tasks: TaskGraph, num_devices: int) -> Timetable:
-    """See ``etf``."""
-    return Timetable(*kernels.earliest_task_first(tasks, _by_static_level(tasks), num_devices))
-
-
-def hbmct_timetable(tasks: TaskGraph, num_devices: int) -> Timetable:
-    """See ``hbmct``."""
-    order = _decreasing(upward_ranks(tasks))
-    return Timetable(*kernels.balanced_groups(tasks, order, num_devices))
-
-
-def critical_path_timetable(tasks: TaskGraph, num_devices: int) -> Timetable:
-    """See ``critical_path``."""
     return Timetable(*kernels.highest_priority_first(tasks, _by_static_level(tasks), num_devices))
 
-
-TIMETABLES: dict[str, Heuristic] = {
-    "heft": heft_timetable,
-    "cpop": cpop_timetable,
-    "etf": etf_timetable,
-    "hbmct": hbmct_timetable,
-    "critical_path": critical_path_timetable,
-}
 
 HEURISTICS = {
     "heft": heft,
@@ -124,12 +111,6 @@ HEURISTICS = {
     "critical_path": critical_path,
 }
 """(graph, platform) -> schedule, by name."""
-
-
-def _schedule(graph: ComputationGraph, platform: Platform, heuristic: Heuristic) -> Schedule:
-    tasks = task_graph(graph, platform)
-    timetable = heuristic(tasks, platform.num_devices)
-    return lists.to_schedule(graph, tasks, timetable, platform.num_devices)
 
 
 def _decreasing(values: np.ndarray) -> np.ndarray:

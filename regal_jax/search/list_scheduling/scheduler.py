@@ -27,11 +27,6 @@ Heuristic = Callable[[TaskGraph, int], Timetable]
 """(tasks, number of devices) -> timetable."""
 
 
-def makespan(tasks: TaskGraph, timetable: Timetable) -> float:
-    """us: when the last task of a timetable ends."""
-    return float(np.max(timetable.start + tasks.duration, initial=0.0))
-
-
 def to_schedule(
     graph: ComputationGraph, tasks: TaskGraph, timetable: Timetable, num_devices: int
 ) -> Schedule:

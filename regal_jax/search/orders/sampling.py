@@ -10,7 +10,6 @@ import heapq
 import numpy as np
 
 from regal_jax.errors import OptionError
-from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
 from regal_jax.graphs.features.relations import Relations
 from regal_jax.native.compilation import jit_with_arrays
@@ -22,7 +21,7 @@ LARGEST_EXPONENT = 600.0
 
 def op_successors(graph: ComputationGraph) -> RaggedRows:
     """Rows of the ops that read what an op makes, without repeats."""
-    pairs = precedence.op_pairs(graph)
+    pairs = graph.op_pairs
     return ragged_rows(pairs[:, 0], pairs[:, 1], graph.num_ops)
 
 

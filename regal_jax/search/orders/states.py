@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
 
 WORD = 64
@@ -69,7 +68,7 @@ def order_space(graph: ComputationGraph) -> OrderSpace:
     kept = np.flatnonzero(freed & (readers > 1) & (graph.size > 0))
     reading = _rows(graph.consumers, kept)
     op, tensor = reading.values, reading.row_of_value()
-    pairs = precedence.op_pairs(graph)
+    pairs = graph.op_pairs
     before = ragged_rows(pairs[:, 1], pairs[:, 0], num_ops)
     return OrderSpace(
         graph.outputs.sums(graph.size) + graph.workspace,

@@ -11,7 +11,6 @@ from collections import deque
 
 import numpy as np
 
-from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
 from regal_jax.search.orders.rules import Order
 
@@ -157,7 +156,7 @@ class _ListQueue:
 
 def _users(graph: ComputationGraph) -> tuple[RaggedRows, np.ndarray]:
     """Rows of each op's users by index, and int64[O], the number of its operands."""
-    pairs = precedence.op_pairs(graph)
+    pairs = graph.op_pairs
     missing = np.bincount(pairs[:, 1], minlength=graph.num_ops)
     return ragged_rows(pairs[:, 0], pairs[:, 1], graph.num_ops), missing
 
@@ -171,7 +170,7 @@ def _rank(graph: ComputationGraph, num_users: np.ndarray) -> np.ndarray:
     """int64[O]: the place of each op among all, where the one to visit first is 0."""
     extra = np.maximum(num_users - 1, 0).tolist()
     total = graph.outputs.sums(graph.size).tolist()
-    pairs = precedence.op_pairs(graph)
+    pairs = graph.op_pairs
     operands = ragged_rows(pairs[:, 1], pairs[:, 0], graph.num_ops)
     so_far = 0
     for op in graph.topological_order.tolist():
@@ -187,7 +186,7 @@ def _rank(graph: ComputationGraph, num_users: np.ndarray) -> np.ndarray:
 
 def _operands(graph: ComputationGraph, rank: np.ndarray) -> RaggedRows:
     """Rows of each op's operands, the lowest rank first."""
-    pairs = precedence.op_pairs(graph)
+    pairs = graph.op_pairs
     pairs = pairs[np.argsort(rank[pairs[:, 0]], kind="stable")]
     return ragged_rows(pairs[:, 1], pairs[:, 0], graph.num_ops)
 

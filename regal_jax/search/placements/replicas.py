@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regal_jax.graphs import annotations, precedence
+from regal_jax.graphs import annotations
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
 from regal_jax.native.compilation import jit_with_arrays
 
@@ -82,7 +82,7 @@ def replicas_apart(graph: ComputationGraph, weight: np.ndarray, num_devices: int
 
 
 def _neighbours(graph: ComputationGraph) -> _Neighbours:
-    one, other = precedence.op_pairs(graph).T
+    one, other = graph.op_pairs.T
     return _Neighbours(
         ragged_rows(other, one, graph.num_ops), ragged_rows(one, other, graph.num_ops)
     )

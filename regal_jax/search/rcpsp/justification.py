@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from regal_jax.environments.rcpsp.problem import MachineProblem
-from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows
 
 
@@ -30,7 +29,7 @@ def both_ways(graph: ComputationGraph) -> BothWays:
 
 def reverse(graph: ComputationGraph) -> ComputationGraph:
     """The same ops with every precedence turned round; tensors have no size."""
-    before, after = precedence.op_pairs(graph).T
+    before, after = graph.op_pairs.T
     return ComputationGraph.create(
         num_ops=graph.num_ops,
         producer=after,

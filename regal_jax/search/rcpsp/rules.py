@@ -95,7 +95,7 @@ def least_slack(graph: ComputationGraph) -> np.ndarray:
 
 def rank_positional_weight(graph: ComputationGraph) -> np.ndarray:
     """Greatest rank positional weight (GRPW): the op's duration and its direct successors' (us)."""
-    before, after = precedence.op_pairs(graph).T
+    before, after = graph.op_pairs.T
     following = np.bincount(before, graph.duration[after], minlength=graph.num_ops)
     return graph.duration + following
 

@@ -15,7 +15,6 @@ from regal_jax.graphs.features.ordering import (
     num_features,
     ordering_features,
 )
-from regal_jax.graphs.precedence import op_pairs
 from tests.strategies import computation_graphs
 
 
@@ -84,7 +83,7 @@ def longest(dag, start, end):
 def test_hops_against_networkx(graph):
     dag = nx.DiGraph()
     dag.add_nodes_from(range(graph.num_ops))
-    dag.add_edges_from(op_pairs(graph).tolist())
+    dag.add_edges_from(graph.op_pairs.tolist())
     firsts = [op for op in dag if dag.in_degree(op) == 0]
     lasts = [op for op in dag if dag.out_degree(op) == 0]
     dag.add_edges_from([("source", op) for op in firsts] + [(op, "target") for op in lasts])
@@ -119,7 +118,7 @@ def laplacian(graph):
     """The dense normalised Laplacian, by networkx (0 on the diagonal of a single op)."""
     undirected = nx.Graph()
     undirected.add_nodes_from(range(graph.num_ops))
-    undirected.add_edges_from(op_pairs(graph).tolist())
+    undirected.add_edges_from(graph.op_pairs.tolist())
     return nx.normalized_laplacian_matrix(undirected, nodelist=range(graph.num_ops)).toarray()
 
 
@@ -244,7 +243,7 @@ def test_relabelling_permutes():
     assert np.diff(np.linalg.eigvalsh(laplacian(graph))[:12]).min() > 1e-3
     label = np.random.default_rng(0).permutation(120)
     old = np.argsort(label)
-    other = from_pairs(120, label[op_pairs(graph)]).replace(
+    other = from_pairs(120, label[graph.op_pairs]).replace(
         size=graph.size[old], workspace=graph.workspace[old]
     )
     before, after = (ordering_features(g, dimensions=10) for g in (graph, other))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from regal_jax.graphs.batching import GraphShape, exact_shape, padded_shape
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.features.placement import num_features, pinned_op, policy_inputs
+from regal_jax.graphs.features.placement import pinned_op, policy_inputs
 from regal_jax.graphs.rewrites.microbatches import microbatches
 from tests.strategies import computation_graphs
 
@@ -91,17 +91,21 @@ def test_levels_of_a_chain_with_a_shortcut():
     np.testing.assert_allclose(inputs.nodes[:, -1] * 3, [3, 2, 1, 0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("feature_set", ["paper", "workshop", "extended", "incumbent"])
+@pytest.mark.parametrize(
+    ("feature_set", "nodes", "edges"),
+    [("paper", 5, 1), ("workshop", 6, 1), ("extended", 10, 2), ("incumbent", 12, 2)],
+)
 @pytest.mark.parametrize("num_devices", [1, 2, 3])
-def test_num_features(num_devices, feature_set):
+def test_num_features(num_devices, feature_set, nodes, edges):
     graph = hand_graph()
     statistics = np.zeros((3, num_devices + 1), np.float32)
     incumbent = np.zeros((3, num_devices + 2), np.float32)
     inputs = policy_inputs(
         graph, statistics, exact_shape(graph), feature_set=feature_set, incumbent=incumbent
     )
-    shapes = inputs.nodes.shape[1], inputs.edges.shape[1]
-    assert shapes == num_features(num_devices, feature_set)
+    each = 2 if feature_set == "incumbent" else 1
+    assert inputs.nodes.shape[1] == nodes + each * num_devices
+    assert inputs.edges.shape[1] == edges
 
 
 def test_the_pinned_op_is_the_first_of_the_largest():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from regal_jax.datasets.makespan_graphs import makespan_graph
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.precedence import closure, op_pairs, unpack
+from regal_jax.graphs.precedence import closure, unpack
 from regal_jax.graphs.rewrites.subgraphs import induced_subgraph, random_subgraph
 from tests.strategies import computation_graphs
 
@@ -89,7 +89,7 @@ def test_ops_left_out_by_hand():
     assert part.op_names == ("b", "c")
     assert part.duration.tolist() == [2, 3]
     assert rows(part) == [(-1, 10, False, [0]), (0, 20, False, [1]), (1, 30, False, [])]
-    np.testing.assert_array_equal(op_pairs(part), [[0, 1]])
+    np.testing.assert_array_equal(part.op_pairs, [[0, 1]])
 
 
 def test_every_window_of_a_small_graph_comes_up():

@@ -132,10 +132,10 @@ def test_precedence_is_that_of_the_source_ops(graph, num_tiles):
     before, after = precedence.closure(graph), precedence.closure(split)
     before, after = precedence.unpack(before), precedence.unpack(after)
     assert not np.any(after & ~before[np.ix_(source, source)])
-    contracted = {(source[u], source[v]) for u, v in precedence.op_pairs(split)}
-    assert contracted == {tuple(pair) for pair in precedence.op_pairs(graph)}
+    contracted = {(source[u], source[v]) for u, v in split.op_pairs}
+    assert contracted == {tuple(pair) for pair in graph.op_pairs}
     row_wise, number = row_wise_ops(graph).op, {pair: op for op, pair in enumerate(pairs)}
-    for u, v in precedence.op_pairs(graph):
+    for u, v in graph.op_pairs:
         for tile in range(num_tiles):
             first = number[u, tile if row_wise[u] else 0]
             second = number[v, tile if row_wise[v] else 0]

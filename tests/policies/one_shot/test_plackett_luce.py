@@ -136,19 +136,6 @@ def test_drawn_rankings_have_these_probabilities():
     np.testing.assert_array_equal(np.take_along_axis(perturbed, rankings, 1), -np.sort(-perturbed))
 
 
-def test_sampled_rankings_have_these_probabilities_and_padding_is_last():
-    logits = np.append(WEIGHTED, [99.0, 99.0])
-    sample = jax.jit(plackett_luce.sample, static_argnames="count")
-    perturbed, rankings = sample(jax.random.key(0), logits.astype(np.float32), 4, count=20_000)
-    assert (perturbed.dtype, rankings.dtype) == (jnp.float32, jnp.int32)
-    assert np.isneginf(perturbed[:, 4:]).all()
-    np.testing.assert_array_equal(rankings[:, 4:], [[4, 5]] * 20_000)
-    assert_frequencies(np.asarray(rankings)[:, :4], WEIGHTED)
-    np.testing.assert_array_equal(
-        rankings[:, :4], plackett_luce.ranked(np.asarray(perturbed)[:, :4])
-    )
-
-
 @given(st.lists(st.lists(st.integers(0, 3), min_size=5, max_size=5), min_size=1, max_size=4))
 def test_of_equal_priorities_the_lower_op_is_first(rows):
     priorities = np.array(rows, np.float32)

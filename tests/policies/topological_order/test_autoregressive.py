@@ -16,7 +16,6 @@ from scipy import stats
 from regal_jax.datasets.layered import layered_graph, layered_graphs
 from regal_jax.errors import OptionError
 from regal_jax.graphs.features.relations import Relations
-from regal_jax.graphs.precedence import op_pairs
 from regal_jax.policies.networks.topoformer import Encoder
 from regal_jax.policies.topological_order import autoregressive
 from regal_jax.policies.topological_order.policy import (
@@ -70,7 +69,7 @@ def schedulable(num_ops: int, pairs: set, order: tuple) -> list[int]:
 
 def orders_of(graph) -> list[tuple]:
     """All topological orders, in lexical order."""
-    pairs = set(map(tuple, op_pairs(graph).tolist()))
+    pairs = set(map(tuple, graph.op_pairs.tolist()))
     orders = [()]
     for _ in range(graph.num_ops):
         orders = [(*o, op) for o in orders for op in schedulable(graph.num_ops, pairs, o)]
@@ -131,7 +130,7 @@ class PlainDecoder:
 
     def walk(self, graph, choose) -> tuple[tuple, float]:
         """An order and its log-probability; ``choose`` takes (ops, probabilities, step)."""
-        pairs = set(map(tuple, op_pairs(graph).tolist()))
+        pairs = set(map(tuple, graph.op_pairs.tolist()))
         order, total = (), 0.0
         for step in range(graph.num_ops):
             ready = schedulable(graph.num_ops, pairs, order)
@@ -188,7 +187,7 @@ def test_samples_are_orders(params, graph, seed):
     assert positions.dtype == np.int32
     np.testing.assert_array_equal(np.sort(real, axis=1), [range(graph.num_ops)] * SAMPLES)
     assert (padding == OPS).all()
-    before, after = op_pairs(graph).T
+    before, after = graph.op_pairs.T
     assert (real[:, before] < real[:, after]).all()
 
 

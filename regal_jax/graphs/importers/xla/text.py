@@ -160,7 +160,6 @@ _HEAD = re.compile(r"\s*(ENTRY\s+)?%?([\w.\-]+)\s*(?:\(.*)?(?:->.*)?\{\s*$")
 _START = re.compile(r"\s*(ROOT\s+)?%?([\w.\-]+)\s*=\s*")
 _ARRAY = re.compile(r"([a-z]\w*)(?:\[([^\]]*)\])?(?:\{[^{}]*\})?")
 _OPCODE = re.compile(r"\s*([\w\-]+)\(")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def _computation(name: str, instructions: dict[str, Instruction], line: int) -> Computation:

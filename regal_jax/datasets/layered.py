@@ -5,12 +5,12 @@ appendix A: nodes in layers, edges between adjacent layers, skip connections, an
 one parameter cost a layer. Defaults are the paper's values.
 """
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from regal_jax.datasets.task_graphs import seed_label
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
 
@@ -27,27 +27,6 @@ MIXTURE_DEVIATIONS = np.array([0.5, 1.0, 1.0, 1.0])
 """The mixture of Gaussians of the costs (eq. 16), in the paper's unit."""
 
 MAX_SEED = 2**32
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Recipe:
-    """The parameters of one graph, checked; see ``layered_graph``."""
-
-    num_ops: int
-    width_factor: float | None
-    width_variability: float
-    edge_density: float
-    skip_density: float
-
-    def __post_init__(self):
-        if self.num_ops < 1:
-            raise OptionError(f"num_ops is {self.num_ops}: a layered graph needs at least one op")
-        for option in ("width_factor", "width_variability", "edge_density", "skip_density"):
-            value = getattr(self, option)
-            if value is not None and not 0.0 <= value <= 1.0:
-                raise OptionError(f"{option} is {value}, not in 0..1")
-        if self.skip_density == 1.0:
-            raise OptionError("skip_density is 1: all edges would be skip connections")
 
 
 def layered_graph(
@@ -79,19 +58,19 @@ def layered_graph(
     Raises:
       OptionError: for an option out of its range.
     """
-    recipe = _Recipe(
-        num_ops=num_ops,
+    _check(
+        num_ops,
         width_factor=width_factor,
         width_variability=width_variability,
         edge_density=edge_density,
         skip_density=skip_density,
     )
     rng = np.random.default_rng(seed)
-    widths = _widths(rng, recipe)
+    factor = rng.uniform(*WIDTH_FACTORS) if width_factor is None else width_factor
+    widths = _widths(rng, num_ops, *_width_range(num_ops, factor, width_variability))
     adjacent = _adjacent_edges(rng, widths, edge_density)
     skips = _skip_connections(rng, widths, len(adjacent), skip_density)
     layer = np.repeat(np.arange(len(widths)), widths)
-    label = seed if isinstance(seed, int | np.integer) else "-".join(map(str, seed))
     edges = _distinct(np.concatenate([adjacent, skips]), num_ops)
     return ComputationGraph.create(
         num_ops=num_ops,
@@ -99,7 +78,7 @@ def layered_graph(
         size=_costs(rng, len(widths))[layer],
         consumers=ragged_rows(edges[:, 0], edges[:, 1], num_ops),
         workspace=_costs(rng, len(widths))[layer],
-        name=f"layered {num_ops} {label}",
+        name=f"layered {num_ops} {seed_label(seed)}",
         family="layered",
         source="synthetic",
         extra={"ops": {"layer": layer.tolist()}},
@@ -124,18 +103,25 @@ def layered_graphs(seed: int, count: int, num_ops: int) -> list[ComputationGraph
     return [layered_graph((seed, index), num_ops) for index in range(count)]
 
 
-def _widths(rng: np.random.Generator, recipe: _Recipe) -> np.ndarray:
+def _check(num_ops: int, **shares: float | None) -> None:
+    if num_ops < 1:
+        raise OptionError(f"num_ops is {num_ops}: a layered graph needs at least one op")
+    for option, value in shares.items():
+        if value is not None and not 0.0 <= value <= 1.0:
+            raise OptionError(f"{option} is {value}, not in 0..1")
+    if shares["skip_density"] == 1.0:
+        raise OptionError("skip_density is 1: all edges would be skip connections")
+
+
+def _widths(rng: np.random.Generator, num_ops: int, low: int, high: int) -> np.ndarray:
     """int64[L]: the number of ops of each layer (eqs. 11, 12, algorithm 1).
 
     The last layer takes the ops that are left, so L may differ from the target. (The pseudocode
     leaves the inner loop only; it must end as soon as all ops have a layer.)
     """
-    factor = recipe.width_factor
-    factor = rng.uniform(*WIDTH_FACTORS) if factor is None else factor
-    low, high = _width_range(recipe.num_ops, factor, recipe.width_variability)
-    drawn = rng.integers(low, high + 1, size=-(-recipe.num_ops // low))
-    ends = np.minimum(np.cumsum(drawn), recipe.num_ops)
-    num_layers = int(np.searchsorted(ends, recipe.num_ops)) + 1
+    drawn = rng.integers(low, high + 1, size=-(-num_ops // low))
+    ends = np.minimum(np.cumsum(drawn), num_ops)
+    num_layers = int(np.searchsorted(ends, num_ops)) + 1
     return np.diff(ends[:num_layers], prepend=0)
 
 

@@ -4,7 +4,7 @@ Jeon et al. 2023, "Neural DAG Scheduling via One-Shot Priority Sampling", append
 graphs of three families, and real graphs under the same machine.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -20,6 +20,7 @@ from regal_jax.errors import GraphError, OptionError
 from regal_jax.graphs import random_graphs
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.kind_groups import GROUPS, group_of
+from regal_jax.graphs.random_graphs import random_dag
 
 CAPACITY = (1, 1, 4)
 """Units of each machine type, lambda; ops are of type j with probability lambda(j) / 6 (eq. 18)."""
@@ -123,24 +124,6 @@ def machine_type_of(kind: str) -> int:
 _TYPE_OF_GROUP: Mapping[str, int] = MappingProxyType({"matrix, convolution": 0, "data movement": 1})
 
 
-def _layered(seed: int | Sequence[int], num_ops: int) -> np.ndarray:
-    return layered_graph(seed, num_ops).op_pairs
-
-
-def _erdos_renyi(seed: int | Sequence[int], num_ops: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    edges = random_graphs.erdos_renyi(rng, num_ops, EDGE_PROBABILITY)
-    return random_graphs.orient(rng, edges, num_ops)
-
-
-def _stochastic_block_model(seed: int | Sequence[int], num_ops: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    edges = random_graphs.stochastic_block_model(
-        rng, num_ops, COMMUNITIES, PROBABILITY_INSIDE, PROBABILITY_BETWEEN
-    )
-    return random_graphs.orient(rng, edges, num_ops)
-
-
 def _durations(rng: np.random.Generator, count: int) -> np.ndarray:
     """float64[count]: whole numbers from 1 on (C.3)."""
     component = rng.choice(len(MIXTURE_WEIGHTS), size=count, p=MIXTURE_WEIGHTS)
@@ -148,11 +131,16 @@ def _durations(rng: np.random.Generator, count: int) -> np.ndarray:
     return np.rint(100 * np.maximum(memory, 0)) + 1
 
 
-FAMILIES: Mapping[str, Callable[[int | Sequence[int], int], np.ndarray]] = MappingProxyType(
+FAMILIES: Mapping[str, random_graphs.Edges] = MappingProxyType(
     {
-        "layered": _layered,
-        "erdos_renyi": _erdos_renyi,
-        "stochastic_block_model": _stochastic_block_model,
+        "layered": lambda seed, num_ops: layered_graph(seed, num_ops).op_pairs,
+        "erdos_renyi": random_dag(random_graphs.erdos_renyi, EDGE_PROBABILITY),
+        "stochastic_block_model": random_dag(
+            random_graphs.stochastic_block_model,
+            COMMUNITIES,
+            PROBABILITY_INSIDE,
+            PROBABILITY_BETWEEN,
+        ),
     }
 )
-"""The edges, int[E, 2], of a seed and a number of ops, by the name of a family."""
+"""By the name of a family."""

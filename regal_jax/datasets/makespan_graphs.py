@@ -5,7 +5,7 @@ Zhang et al. 2023, "Robust Scheduling with GFlowNets", appendix E.5: the random 
 topological ordering (``datasets.layered``), with run times U(0, 1).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -93,28 +93,20 @@ def _sizes(
     return np.maximum(np.rint(drawn), 1).astype(np.int64)
 
 
-def _watts_strogatz(seed: int | Sequence[int], num_ops: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    edges = random_graphs.watts_strogatz(rng, num_ops, _REGAL.ws_neighbours, _REGAL.ws_probability)
-    return random_graphs.orient(rng, edges, num_ops)
-
-
-def _barabasi_albert(seed: int | Sequence[int], num_ops: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    edges = random_graphs.barabasi_albert(rng, num_ops, _REGAL.ba_attachments)
-    return random_graphs.orient(rng, edges, num_ops)
-
-
-FAMILIES: Mapping[str, Callable[[int | Sequence[int], int], np.ndarray]] = MappingProxyType(
+FAMILIES: Mapping[str, random_graphs.Edges] = MappingProxyType(
     {
         "erdos_renyi": machine_graphs.FAMILIES["erdos_renyi"],
         "layered": machine_graphs.FAMILIES["layered"],
         "stochastic_block_model": machine_graphs.FAMILIES["stochastic_block_model"],
-        "watts_strogatz": _watts_strogatz,
-        "barabasi_albert": _barabasi_albert,
+        "watts_strogatz": random_graphs.random_dag(
+            random_graphs.watts_strogatz, _REGAL.ws_neighbours, _REGAL.ws_probability
+        ),
+        "barabasi_albert": random_graphs.random_dag(
+            random_graphs.barabasi_albert, _REGAL.ba_attachments
+        ),
     }
 )
-"""The edges, int[E, 2], of a seed and a number of ops, by the name of a family."""
+"""By the name of a family."""
 
 _LEAST_OPS: Mapping[str, int] = MappingProxyType(
     {

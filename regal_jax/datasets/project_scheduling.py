@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regal_jax.datasets.project_networks import project_network
-from regal_jax.datasets.task_graphs import Bounds, name_and_text, read_records, task_graph
+from regal_jax.datasets.task_graphs import (
+    Bounds,
+    name_and_text,
+    read_records,
+    seed_label,
+    task_graph,
+)
 from regal_jax.errors import GraphError, OptionError, RegalError
 from regal_jax.graphs import files
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -116,13 +122,12 @@ def random_project(
         raise OptionError(f"{num_ops} ops of complexity {complexity}: 1 and 0 are the least")
     if not 0 <= strength <= 1:
         raise OptionError(f"strength is {strength}, not in 0..1")
-    label = seed if isinstance(seed, int | np.integer) else "-".join(map(str, seed))
     graph = task_graph(
         project_network(rng, num_ops, complexity),
         rng.integers(1, MAX_DURATION + 1, num_ops),
         machine_type=rng.integers(NUM_RESOURCES, size=num_ops),
         demand=rng.integers(1, MAX_DEMAND + 1, num_ops),
-        name=f"project {num_ops} {label}",
+        name=f"project {num_ops} {seed_label(seed)}",
         family="project",
         source="synthetic",
     )

@@ -4,8 +4,13 @@ The four undirected models are networkx's. ``layered`` is a plain generator for 
 it is not the one of neural_topological_ordering.
 """
 
+from collections.abc import Callable, Sequence
+
 import networkx as nx
 import numpy as np
+
+Edges = Callable[[int | Sequence[int], int], np.ndarray]
+"""(seed, number of nodes) -> int32[E, 2], the edges of a DAG."""
 
 
 def erdos_renyi(rng: np.random.Generator, num_nodes: int, probability: float) -> np.ndarray:
@@ -54,6 +59,16 @@ def orient(rng: np.random.Generator, undirected_edges: np.ndarray, num_nodes: in
     forward = position[first] < position[second]
     directed = np.stack([np.where(forward, first, second), np.where(forward, second, first)], 1)
     return np.unique(directed, axis=0)
+
+
+def random_dag(model: Callable[..., np.ndarray], *parameters: float) -> Edges:
+    """The edges of a model's graphs with these parameters, directed by ``orient``."""
+
+    def edges(seed: int | Sequence[int], num_nodes: int) -> np.ndarray:
+        rng = np.random.default_rng(seed)
+        return orient(rng, model(rng, num_nodes, *parameters), num_nodes)
+
+    return edges
 
 
 def layered(

@@ -8,7 +8,7 @@ differ; compare the ratios.
 
 from absl.flags import FLAGS
 
-from regal_jax.reporting import progress, tables
+from regal_jax.reporting import tables
 from regal_jax.studies import launch
 from regal_jax.studies.regal import experiment, method_times
 from regal_jax.studies.regal.method_times import Settings
@@ -18,15 +18,13 @@ DEFAULTS = Settings(output_dir="results/regal_times")
 
 def main(settings, folder) -> None:
     output, graphs = folder(), experiment.graphs_with_xla(settings)
-    with progress.bar("timings", 1) as update:
-        rows = method_times.measure(
-            graphs,
-            settings.methods,
-            evaluations=settings.test_evaluations,
-            objective=settings.objective,
-            path=output / "results.csv",
-            on_progress=update,
-        )
+    rows = method_times.measure(
+        graphs,
+        settings.methods,
+        evaluations=settings.test_evaluations,
+        objective=settings.objective,
+        path=output / "results.csv",
+    )
     for setting, members in graphs.items():
         lines = method_times.table(rows, setting, "xla" if setting == "XLA" else "tensorflow")
         if lines:

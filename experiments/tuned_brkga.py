@@ -10,7 +10,6 @@ the paper's procedure but a thirtieth of the work.
 
 from absl.flags import FLAGS
 
-from regal_jax.reporting import progress
 from regal_jax.search.evolution import tuning_grid
 from regal_jax.studies import launch
 from regal_jax.studies.regal import tuning
@@ -23,15 +22,8 @@ def main(settings, folder) -> None:
     output, task, rungs = folder(), settings.task, settings.rungs
     grid = tuning_grid.grid()[: settings.settings]
     distinct = tuning_grid.distinct(grid)
-    with progress.bar("searches", 1) as update:
-        gains = tuning.tune(
-            tuning.training_graphs(settings),
-            distinct,
-            task,
-            rungs=rungs,
-            path=output / f"results_{task.objective}.csv",
-            on_progress=lambda done, total: update(100 * done // total),
-        )
+    graphs, path = tuning.training_graphs(settings), output / f"results_{task.objective}.csv"
+    gains = tuning.tune(graphs, distinct, task, rungs=rungs, path=path)
     print(f"{len(grid)} settings, {len(distinct)} but for Beta distributions without effect;")
     print(f"improvement over the default on {rungs[-1]} graphs, mean and 95% interval")
     print(tuning.report(gains))

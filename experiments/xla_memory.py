@@ -10,7 +10,7 @@ import jax
 from absl.flags import FLAGS
 
 from regal_jax.datasets import jax_train_steps
-from regal_jax.reporting import progress, tables
+from regal_jax.reporting import tables
 from regal_jax.studies import launch
 from regal_jax.studies.compiler import xla_memory
 from regal_jax.studies.compiler.xla_memory import Settings
@@ -21,15 +21,13 @@ DEFAULTS = Settings(output_dir="results/xla_memory")
 def main(settings, folder) -> None:
     jax.config.update("jax_enable_compilation_cache", False)  # compile times are measured
     output = folder()
-    with progress.bar("programs", 1) as update:
-        rows = xla_memory.measure(
-            settings.programs or jax_train_steps.program_names(),
-            settings.options(output / "orders"),
-            pairs=settings.pairs,
-            resident=settings.resident,
-            path=output / "results.csv",
-            on_progress=update,
-        )
+    rows = xla_memory.measure(
+        settings.programs or jax_train_steps.program_names(),
+        settings.options(output / "orders"),
+        pairs=settings.pairs,
+        resident=settings.resident,
+        path=output / "results.csv",
+    )
     print(tables.text_table(xla_memory.table(rows)))
     for metric, title in (("temp_ratio", "Temporaries"), ("ratio", "Temporaries and results")):
         print(f"\n{title} over those of XLA's better order")

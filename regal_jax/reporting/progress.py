@@ -5,9 +5,12 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from regal_jax.reporting.terminal import one_line, say
+
+Item = TypeVar("Item")
 
 EVERY = 10.0
 """Seconds between plain lines at first; later a twentieth of the time that has passed."""
@@ -18,6 +21,14 @@ def search_progress(label: str, evaluations: int | None) -> Iterator[Callable[[i
     """Yields a function of (evaluations so far, best cost so far) that moves the bar."""
     with bar(label, evaluations) as update:
         yield lambda done, cost: update(done, f"best {cost:,.0f}")
+
+
+def each(label: str, items: Sequence[Item]) -> Iterator[Item]:
+    """The items, with a bar of how many are done."""
+    with bar(label, len(items)) as update:
+        for count, item in enumerate(items, 1):
+            yield item
+            update(count)
 
 
 @contextlib.contextmanager

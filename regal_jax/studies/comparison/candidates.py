@@ -22,7 +22,7 @@ from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import trials
 from regal_jax.options import Budget, Options
-from regal_jax.reporting import diversity
+from regal_jax.reporting import diversity, progress
 from regal_jax.search.placements import candidates
 from regal_jax.search.placements.candidates import Candidates
 from regal_jax.studies import keys
@@ -106,7 +106,6 @@ def compare(
     seeds: int,
     path: str | os.PathLike,
     measure: Measure | None = None,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Row]:
     """Rows of every search on every graph with every seed.
 
@@ -121,12 +120,11 @@ def compare(
       path: results file; what it holds already, of the same key, is not run again.
       measure: of a search's samples; by default ``metrics``. Another may depend on the seed, so all
         searches are done with every seed.
-      on_progress: called with (graphs done, graphs in all).
     """
     fixed = FIXED if measure is None else ()
     kept, rows = KeptRows(path, LAST_METRIC, COLUMNS), []
     todo = [(setting, graph) for setting, some in graphs.items() for graph in some]
-    for count, (setting, graph) in enumerate(todo, 1):
+    for setting, graph in progress.each("graphs", todo):
         for search in searches:
             every = range(1 if search.method in fixed else seeds)
             of_seed = {s: _key(setting, graph, search, trial, s, measure) for s in every}
@@ -138,7 +136,6 @@ def compare(
                 new = [own | {"metric": m, "value": value} for m, value in values.items()]
                 kept.add(of_seed[seed], new)
             rows += [row for key in of_seed.values() for row in kept[key]]
-        on_progress(count, len(todo))
     return rows
 
 
@@ -151,16 +148,8 @@ def _key(
     measure: Measure | None,
 ) -> str:
     policy = keys.policy_content(trial.policies.get((search.method, seed)))
-    common = trial._replace(policies={})
-    return keys.key(
-        setting=setting,
-        graph=graph,
-        search=search,
-        trial=common,
-        policy=policy,
-        seed=seed,
-        measure=measure,
-    )
+    own = {"trial": trial._replace(policies={}), "policy": policy, "seed": seed}
+    return keys.key(setting=setting, graph=graph, search=search, measure=measure, **own)
 
 
 def _columns(setting: str, graph: ComputationGraph, search: Search, trial: Trial) -> Row:

@@ -120,7 +120,7 @@ def compare(
     platform: PlatformRule | None = None,
     policies: Mapping[str, str | Path | None] | None = None,
     time_limit: float | None = None,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    title: str = "searches",
 ) -> list[dict]:
     """Rows of every method on every graph with every seed.
 
@@ -134,16 +134,15 @@ def compare(
       objective, time_limit: see ``optimize``.
       platform: two devices by default.
       policies: policy files by method; the shipped ones by default.
-      on_progress: called with (searches done, searches in all).
+      title: of the bar of progress.
     """
     kept, rows = KeptRows(path, LAST_METRIC, EXTRA_COLUMNS), []
     common = {"objective": objective, "time_limit": time_limit}
     todo = list(_searches(settings, runs, seeds, platform or PlatformRule(), policies or {}))
-    for count, (setting, graph, run, own) in enumerate(todo, 1):
+    for setting, graph, run, own in progress.each(title, todo):
         options = Options(**common | own)
         key = keys.key(setting=setting, graph=graph, run=run._replace(options={}), options=options)
         rows += kept.rows(key, functools.partial(_rows, graph, run, setting, options))
-        on_progress(count, len(todo))
     return rows
 
 
@@ -153,26 +152,17 @@ def compare_random(
     is_fixed: Callable[[Run], bool],
     *,
     seeds: int,
-    title: str = "searches",
     **options: Any,
 ) -> list[dict]:
-    """``compare`` with a bar of progress, with so many seeds for the runs that aren't fixed.
+    """``compare`` with so many seeds for the runs that aren't fixed.
 
     Seconds are those of ``optimize``: features and reading the policy count. Compilation doesn't,
     where a run has a warm-up.
     """
-    rows: list[dict] = []
-    for fixed, count in ((True, 1), (False, seeds)):
-        some = [run for run in runs if is_fixed(run) == fixed]
-        with progress.bar(title, count * len(some) * sum(map(len, settings.values()))) as update:
-            rows += compare(
-                settings,
-                some,
-                seeds=count,
-                on_progress=lambda done, total: update(done),
-                **options,
-            )
-    return rows
+    fixed = [run for run in runs if is_fixed(run)]
+    random = [run for run in runs if not is_fixed(run)]
+    rows = compare(settings, fixed, seeds=1, **options)
+    return rows + compare(settings, random, seeds=seeds, **options)
 
 
 MOST_MAPPINGS = 40_000

@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from scipy.stats import spearmanr
 from regal_jax.compiler.xla.reschedule import DEFAULT, MEMORY, Report, compile_best
 from regal_jax.compiler.xla.settings import METHODS, Options, Search
 from regal_jax.datasets.jax_train_steps import check_name, program
+from regal_jax.reporting import progress
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import geometric_mean
 from regal_jax.reporting.tables import human_bytes
@@ -54,7 +55,6 @@ def measure(
     pairs: int,
     resident: bool,
     path: Path,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Row]:
     """Rows of every program, appended to ``path``; those that are there, of the same program,
     options, JAX and platform, are not made again.
@@ -65,7 +65,7 @@ def measure(
     for name in names:
         check_name(name)
     kept, rows = KeptRows(path, _LAST_METRIC, EXTRA_COLUMNS), []
-    for count, name in enumerate(names, 1):
+    for name in progress.each("programs", names):
         lowered = _lowered(name)
         key = keys.key(
             name=name,
@@ -77,7 +77,6 @@ def measure(
         )
         make = functools.partial(_rows, name, lowered, options, pairs, resident)
         rows += kept.rows(key, make)
-        on_progress(count, len(names))
     return rows
 
 

@@ -10,7 +10,6 @@ from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.samplers import sample_gflownet
 from regal_jax.options import Budget, Options
-from regal_jax.reporting import progress
 from regal_jax.search.placements.candidates import Candidates
 from regal_jax.studies.comparison import candidates
 from regal_jax.studies.comparison.candidates import Measure, Policies, Row, Search, Trial
@@ -44,16 +43,14 @@ def compare(
     measure: Measure | None = None,
 ) -> list[Row]:
     """Rows of ``candidates.compare`` for --methods, with --seeds."""
-    with progress.bar("graphs", sum(map(len, graphs.values()))) as update:
-        return candidates.compare(
-            graphs,
-            searches(settings),
-            trial(settings, found),
-            seeds=settings.seeds,
-            path=folder / "results.csv",
-            measure=measure,
-            on_progress=lambda done, total: update(done),
-        )
+    return candidates.compare(
+        graphs,
+        searches(settings),
+        trial(settings, found),
+        seeds=settings.seeds,
+        path=folder / "results.csv",
+        measure=measure,
+    )
 
 
 def trial(settings: Comparison, found: Policies | None = None) -> Trial:

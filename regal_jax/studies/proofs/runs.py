@@ -10,7 +10,6 @@ from regal_jax.datasets.layered import layered_graphs
 from regal_jax.datasets.zoo import load
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.rewrites.microbatches import microbatches
-from regal_jax.reporting import progress
 from regal_jax.reporting.results import Row
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.searches import PlatformRule, Run
@@ -75,16 +74,15 @@ def _compared(
     corpus: str, some, methods, devices: int, parts: int, seconds: float, path: Path
 ) -> list[Row]:
     name = setting(devices, parts, corpus)
-    with progress.bar(name, len(some) * len(methods)) as update:
-        return searches.compare(
-            {name: [in_parts(graph, parts) for graph in some]},
-            methods,
-            seeds=1,
-            path=path,
-            platform=PlatformRule(devices),
-            time_limit=seconds,
-            on_progress=lambda done, total: update(done),
-        )
+    return searches.compare(
+        {name: [in_parts(graph, parts) for graph in some]},
+        methods,
+        seeds=1,
+        path=path,
+        platform=PlatformRule(devices),
+        time_limit=seconds,
+        title=name,
+    )
 
 
 def in_parts(graph: ComputationGraph, parts: int) -> ComputationGraph:

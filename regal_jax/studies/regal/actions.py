@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features.placement import memory_by_op, pinned_op
 from regal_jax.policies.regal import action_groups
 from regal_jax.policies.regal.policy import RegalConfig
-from regal_jax.reporting import results, tables
+from regal_jax.reporting import progress, results, tables
 from regal_jax.reporting.statistics import MeanInterval
 from regal_jax.studies import keys
 from regal_jax.studies.comparison import searches
@@ -82,19 +82,12 @@ def improvements(
 
 
 def figure_7(
-    graphs: Sequence[ComputationGraph],
-    policy: Path,
-    directory: Path,
-    objective: Objective,
-    *,
-    on_progress: Callable[[int], None] = lambda done: None,
+    graphs: Sequence[ComputationGraph], policy: Path, directory: Path, objective: Objective
 ) -> str:
     """How a policy's actions are used on graphs: a table, and ``figure_7.png`` in ``directory``."""
     params, config, _ = checkpoints.load_policy(policy, RegalConfig)
     path = directory / f"actions_{policy.stem}.csv"
-    rows = measure_usage(
-        graphs, params, config, objective=objective, path=path, on_progress=on_progress
-    )
+    rows = measure_usage(graphs, params, config, objective=objective, path=path)
     groups = ablation_tables.usage_by_group(rows)
     note = ""
     try:
@@ -111,19 +104,17 @@ def measure_usage(
     *,
     objective: Objective,
     path: Path,
-    on_progress: Callable[[int], None] = lambda done: None,
 ) -> list[results.Row]:
     """Rows of these graphs for ``usage_by_group``; what the file at ``path`` holds already of this
     policy is not done again."""
     kept, rows = KeptRows(path, _LAST_METRIC, USAGE_COLUMNS), []
     policy = settings.arrays_fingerprint(params)
-    for count, graph in enumerate(graphs, 1):
+    for graph in progress.each("actions", graphs):
         key = keys.key(graph=graph, policy=policy, config=config, objective=objective)
         if key not in kept:
             actions = chosen_actions(graph, params, config, objective=objective)
             kept.add(key, usage_rows(graph, actions, config))
         rows += kept[key]
-        on_progress(count)
     return rows
 
 

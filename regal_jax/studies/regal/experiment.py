@@ -9,7 +9,6 @@ from regal_jax.environments.schedule import Objective
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.regal.policy import RegalConfig
-from regal_jax.reporting import progress
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.corpus import Corpus
@@ -163,24 +162,22 @@ def compare(
 
     ``policies`` are files by name of the method (None: the shipped one).
     """
-    with progress.bar("searches", 1) as update:
-        return searches.compare(
-            graphs,
-            runs,
-            seeds=settings.seeds,
-            path=folder / "results.csv",
-            platform=searches.PlatformRule(
-                num_devices,
-                settings.latency,
-                settings.per_byte,
-                settings.memory_share,
-                settings.memory_capacity,
-            ),
-            objective=objective,
-            policies=policies,
-            time_limit=settings.time_limit,
-            on_progress=update,
-        )
+    return searches.compare(
+        graphs,
+        runs,
+        seeds=settings.seeds,
+        path=folder / "results.csv",
+        platform=searches.PlatformRule(
+            num_devices,
+            settings.latency,
+            settings.per_byte,
+            settings.memory_share,
+            settings.memory_capacity,
+        ),
+        objective=objective,
+        policies=policies,
+        time_limit=settings.time_limit,
+    )
 
 
 def table_1(settings: Settings, objective: Objective, folder: Path) -> str:

@@ -3,7 +3,7 @@
 import functools
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -14,7 +14,7 @@ from regal_jax.environments.schedule import Objective
 from regal_jax.errors import MissingDependencyError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.options import Options
-from regal_jax.reporting import statistics
+from regal_jax.reporting import progress, statistics
 from regal_jax.studies import keys, paper_numbers
 from regal_jax.studies.flags import option
 from regal_jax.studies.kept import KEY, KeptRows
@@ -60,18 +60,16 @@ def measure(
     evaluations: int,
     objective: Objective,
     path: str | os.PathLike,
-    on_skip: Callable[[str], None] = print,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[dict]:
     """Rows with ``first`` and ``seconds``: of a first call, which may compile, and of a second.
 
     Methods that can't run (no policy is shipped, no solver is installed) are left out, after
-    ``on_skip`` was told why. What ``path`` holds already, of this machine, is not measured again.
+    it was printed why. What ``path`` holds already, of this machine, is not measured again.
     """
     kept, rows = KeptRows(path, "seconds", EXTRA_COLUMNS), []
     todo = [(s, g, m) for s, graphs in settings.items() for g in graphs for m in methods]
     skipped: set[str] = set()
-    for count, (setting, graph, method) in enumerate(todo, 1):
+    for setting, graph, method in progress.each("timings", todo):
         options = Options(objective=objective, method=method, evaluations=evaluations)
         key = keys.key(setting=setting, graph=graph, options=options, machine=keys.machine())
         if method not in skipped:
@@ -79,9 +77,7 @@ def measure(
                 rows += kept.rows(key, functools.partial(_rows, setting, graph, options))
             except (OptionError, MissingDependencyError) as error:
                 skipped.add(method)
-                on_skip(f"{method} is left out: {error}")
-                continue
-        on_progress(count, len(todo))
+                print(f"{method} is left out: {error}")
     return rows
 
 

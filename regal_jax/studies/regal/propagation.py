@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regal_jax.reporting import figures, progress
+from regal_jax.reporting import figures
 from regal_jax.studies.flags import option
 from regal_jax.studies.one_shot import ablation_plots, ablation_tables
 from regal_jax.studies.regal import training_sweep
@@ -35,15 +35,13 @@ def runs(settings: Settings) -> list[TrainingRun]:
 
 def train(settings: Settings, runs: Sequence[TrainingRun], folder: Path) -> dict[str, float]:
     """The best validation improvement in percent of each run, by name."""
-    with progress.bar("runs", len(runs)) as update:
-        return training_sweep.train_all(
-            runs,
-            lambda: training_sweep.load_corpus(settings),
-            objective="peak_memory",
-            directory=folder,
-            validate_every=settings.validate_every,
-            on_progress=lambda done, total: update(done),
-        )
+    return training_sweep.train_all(
+        runs,
+        lambda: training_sweep.load_corpus(settings),
+        objective="peak_memory",
+        directory=folder,
+        validate_every=settings.validate_every,
+    )
 
 
 def report(improvements: Mapping[str, float], runs: Sequence[TrainingRun], folder: Path) -> None:

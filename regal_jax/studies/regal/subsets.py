@@ -7,7 +7,6 @@ from pathlib import Path
 from regal_jax.environments.schedule import Objective
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.pretrained import shipped_policy
-from regal_jax.reporting import progress
 from regal_jax.studies.flags import option
 from regal_jax.studies.one_shot import ablation_tables
 from regal_jax.studies.regal import actions, experiment, training_sweep
@@ -38,8 +37,7 @@ def report(settings: Settings, folder: Path) -> None:
     policy = given_policy(settings) or policies.get(FIGURE_7)
     if policy is not None:
         graphs = next(iter(test.values()))
-        with progress.bar("actions", len(graphs)) as update:
-            print(actions.figure_7(graphs, policy, folder, OBJECTIVE, on_progress=update))
+        print(actions.figure_7(graphs, policy, folder, OBJECTIVE))
 
 
 def given_policy(settings: Settings) -> Path | None:

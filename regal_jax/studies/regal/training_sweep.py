@@ -10,6 +10,7 @@ from regal_jax.environments.schedule import Objective
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.regal.policy import RegalConfig
+from regal_jax.reporting import progress
 from regal_jax.reporting.results import Row
 from regal_jax.studies import keys
 from regal_jax.studies.corpus import Corpus
@@ -50,7 +51,6 @@ def train_all(
     objective: Objective,
     directory: Path,
     validate_every: int,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, float]:
     """The best validation improvement in percent of each run, by name.
 
@@ -62,11 +62,10 @@ def train_all(
       corpus: loads the graphs.
       objective, validate_every: of all runs, see ``train_regal``.
       directory: where the folders go.
-      on_progress: called with (runs done, runs in all).
     """
     kept = KeptRows(directory / "training.csv", METRIC, EXTRA_COLUMNS)
     graphs, found = corpus(), {}
-    for count, run in enumerate(runs, 1):
+    for run in progress.each("runs", runs):
         key = keys.key(graphs=graphs, run=run, objective=objective, validate_every=validate_every)
         if key not in kept:
             policy = train_regal(
@@ -80,7 +79,6 @@ def train_all(
             )
             kept.add(key, [_row(run, policy)])
         found[run.name] = float(kept[key][0]["value"])
-        on_progress(count, len(runs))
     return found
 
 

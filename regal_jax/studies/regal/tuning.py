@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from regal_jax.graphs.batching import padded_shape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.evolution import beta_mutants, evolve
 from regal_jax.options import Budget
-from regal_jax.reporting import statistics, tables
+from regal_jax.reporting import progress, statistics, tables
 from regal_jax.search.evolution import tuning_grid
 from regal_jax.search.evolution.tuning_grid import DEFAULT, Setting
 from regal_jax.studies import keys
@@ -84,7 +84,6 @@ def tune(
     *,
     rungs: Sequence[int],
     path: Path,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Gains:
     """Improvements of the settings of the last rung, the best first.
 
@@ -98,7 +97,6 @@ def tune(
       task: how to measure.
       rungs: graphs of each rung, increasing.
       path: results file; what it holds already, of the same key, is not run again.
-      on_progress: called with (searches done, searches of the rung).
 
     Raises:
       OptionError: for rungs that don't fit.
@@ -108,7 +106,7 @@ def tune(
     kept = KeptRows(path, METRIC, EXTRA_COLUMNS)
     gains: Gains = {}
     for count in rungs:
-        _measure(problems[:count], settings, task, kept, on_progress)
+        _measure(problems[:count], settings, task, kept)
         gains = _gains(kept, settings, task, problems[:count])
         settings = tuning_grid.survivors({setting: gain.mean for setting, gain in gains.items()})
     return dict(sorted(gains.items(), key=lambda item: -item[1].mean))
@@ -163,7 +161,7 @@ def _problems(graphs: Sequence[ComputationGraph], task: Task) -> Iterator[Placem
         yield PlacementProblem(graph, task.num_devices, task.objective, shape=shape)
 
 
-def _measure(problems, settings, task: Task, kept: KeptRows, on_progress) -> None:
+def _measure(problems, settings, task: Task, kept: KeptRows) -> None:
     """Adds what is missing to the file."""
     todo = [
         (setting, problem, seed)
@@ -171,14 +169,13 @@ def _measure(problems, settings, task: Task, kept: KeptRows, on_progress) -> Non
         for problem in problems
         for seed in range(task.seeds)
     ]
-    for count, (setting, problem, seed) in enumerate(todo, 1):
+    for setting, problem, seed in progress.each("searches", todo):
         key = _key(problem, setting, seed, task)
         if key not in kept:
             row = {"graph": problem.graph.name, "method": setting.label, "seed": seed}
             row |= {"objective": task.objective, "evaluations": task.evaluations}
             row |= {"devices": task.num_devices, "metric": METRIC}
             kept.add(key, [row | {"value": _cost(problem, setting, seed, task)}])
-        on_progress(count, len(todo))
 
 
 def _cost(problem: PlacementProblem, setting: Setting, seed: int, task: Task) -> float:

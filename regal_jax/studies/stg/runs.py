@@ -1,5 +1,6 @@
 """List heuristics and searches on task graphs: every solver on every problem, resumable."""
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,19 +91,11 @@ def run_all(
     again."""
     kept, rows = KeptRows(path, BOUND, _EXTRA_COLUMNS), []
     todo = list(_runs(instances, to_run))
-    with progress.bar("schedules", len(todo)) as update:
-        for count, (instance, solver, processors, seed) in enumerate(todo, 1):
-            key = keys.key(
-                instance=instance,
-                label=solver.label,
-                options=solver.options,
-                processors=processors,
-                seed=seed,
-            )
-            if key not in kept:
-                kept.add(key, _measure(instance, solver, processors, seed))
-            rows += kept[key]
-            update(count, instance.graph.name)
+    for instance, solver, processors, seed in progress.each("schedules", todo):
+        of_solver = {"label": solver.label, "options": solver.options}
+        key = keys.key(instance=instance, processors=processors, seed=seed, **of_solver)
+        make = functools.partial(_measure, instance, solver, processors, seed)
+        rows += kept.rows(key, make)
     return rows
 
 

@@ -91,9 +91,9 @@ def detailed_balance(flows: Flows) -> jax.Array:
     return jnp.sum(jnp.where(flows.real, gap, 0.0) ** 2) / jnp.maximum(jnp.sum(flows.real), 1)
 
 
-def sub_trajectory_balance(flows: Flows, decay: float = DECAY) -> jax.Array:
+def sub_trajectory_balance(flows: Flows) -> jax.Array:
     """float[]: mean square of what detailed balance is off by over every part of a trajectory, a
-    part of n steps weighted by decay^n (Madan et al. 2023, SubTB)."""
+    part of n steps weighted by DECAY^n (Madan et al. 2023, SubTB)."""
     whole = jnp.concatenate([flows.log_flow, flows.log_reward[:, None]], axis=1)
     steps = jnp.cumsum(flows.log_forward - flows.log_backward, axis=1)
     height = whole - jnp.pad(steps, ((0, 0), (1, 0)))
@@ -101,7 +101,7 @@ def sub_trajectory_balance(flows: Flows, decay: float = DECAY) -> jax.Array:
     length = place - place[:, None]
     counts = jnp.pad(flows.real, ((0, 0), (0, 1)), constant_values=True)
     both = counts[:, None, :] & counts[:, :, None] & (length > 0)
-    weight = jnp.where(both, decay ** jnp.maximum(length, 0), 0.0)
+    weight = jnp.where(both, DECAY ** jnp.maximum(length, 0), 0.0)
     gap = height[:, None, :] - height[:, :, None]
     return jnp.sum(weight * jnp.where(both, gap, 0.0) ** 2) / jnp.maximum(jnp.sum(weight), 1e-9)
 

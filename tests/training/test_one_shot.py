@@ -54,7 +54,7 @@ def step(state, config=CONFIG, index=0, batch=None, policy=POLICY):
 
 def test_examples_are_padded_to_few_sizes():
     example = examples()[0]
-    assert example.inputs.features.shape == (24, POLICY.num_features)
+    assert example.inputs.features.shape == (24, 19 + 2)
     assert example.inputs.relations.senders.shape == (16,)
     assert example.inputs.relations.real.sum() == example.problem.num_ops == 20
 

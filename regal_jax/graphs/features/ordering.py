@@ -49,7 +49,7 @@ def ordering_features(
     dimensions: int = 20,
     feature_set: OrderingFeatureSet = "paper",
 ) -> np.ndarray:
-    """float32[O, F]: the features of each op, F = ``num_features(feature_set, dimensions)``.
+    """float32[O, F]: the features of each op: 8 of "paper", 13 of "extended", dimensions.
 
     In this order, each over its maximum over the ops (0 where that is 0):
 
@@ -78,11 +78,6 @@ def ordering_features(
         parts += [_extended(graph, memory)]
     parts += [laplacian_encoding(graph, dimensions)]
     return np.concatenate(parts, axis=1).astype(np.float32)
-
-
-def num_features(feature_set: OrderingFeatureSet, dimensions: int) -> int:
-    """F: features of an op."""
-    return {"paper": 8, "extended": 13}[feature_set] + dimensions
 
 
 def laplacian_encoding(graph: ComputationGraph, dimensions: int) -> np.ndarray:

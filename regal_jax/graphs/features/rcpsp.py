@@ -29,7 +29,7 @@ def machine_features(
     feature_set: MachineFeatureSet = "paper",
     num_types: int = 1,
 ) -> np.ndarray:
-    """float32[O, F]: features of each op, F = ``num_features(feature_set, dimensions, num_types)``.
+    """float32[O, F]: features of each op: 4 + num_types of "paper", 19 of "extended", dimensions.
 
     The "paper" set, each over its maximum over the ops (0 where that is 0):
 
@@ -70,11 +70,6 @@ def machine_features(
     found = _paper(graph, num_types) if feature_set == "paper" else _extended(graph)
     encoding = laplacian_encoding(graph, dimensions)
     return np.concatenate([found, encoding], axis=1).astype(np.float32)
-
-
-def num_features(feature_set: MachineFeatureSet, dimensions: int, num_types: int) -> int:
-    """F: features of an op."""
-    return {"paper": 4 + num_types, "extended": 19}[feature_set] + dimensions
 
 
 def places(priority: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:

@@ -22,10 +22,7 @@ import numpy as np
 
 from regal_jax import registry
 from regal_jax.environments.rcpsp.problem import Generation, MachineProblem
-from regal_jax.graphs.features.rcpsp import (
-    MachineFeatureSet,
-    num_features,
-)
+from regal_jax.graphs.features.rcpsp import MachineFeatureSet
 from regal_jax.graphs.features.relations import Relations
 from regal_jax.policies.networks.message_passing import MLP
 from regal_jax.policies.networks.topoformer import Encoder, EncoderConfig
@@ -67,10 +64,6 @@ class OneShotConfig(EncoderConfig):
     def windows(self) -> bool:
         """Whether the policy says which ops hold."""
         return self.generation == "lookahead"
-
-    @property
-    def num_features(self) -> int:
-        return self.guided + num_features(self.feature_set, self.dimensions, self.num_types)
 
 
 class Scores(NamedTuple):

@@ -10,10 +10,7 @@ import jax.numpy as jnp
 
 from regal_jax import registry
 from regal_jax.errors import OptionError
-from regal_jax.graphs.features.ordering import (
-    OrderingFeatureSet,
-    num_features,
-)
+from regal_jax.graphs.features.ordering import OrderingFeatureSet
 from regal_jax.graphs.features.relations import Relations
 from regal_jax.policies.networks.topoformer import EncoderConfig
 from regal_jax.policies.topological_order import autoregressive, sampler
@@ -44,11 +41,6 @@ class OrderingConfig(EncoderConfig):
     feature_set: OrderingFeatureSet = "paper"
     decoder: DecoderName = "nar"
     guided: bool = False
-
-    @property
-    def num_features(self) -> int:
-        guides = 1 + len(GUIDES) if self.guided else 0
-        return guides + num_features(self.feature_set, self.dimensions)
 
 
 @chex.dataclass(frozen=True)

@@ -19,20 +19,17 @@ Order = Callable[[ComputationGraph, int], np.ndarray]
 
 def program_order(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
     """The order of op indices, which importers make the program's; else the lowest ready first."""
-    del seed
     return graph.topological_order
 
 
 def depth_first(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
     """The op that became ready last runs next, so a chain is followed to its end."""
-    del seed
     stack: list[int] = []
     return _run_ready(graph, stack.append, stack.pop, reverse=True)
 
 
 def breadth_first(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
     """The op that became ready first runs next."""
-    del seed
     queue: deque[int] = deque()
     return _run_ready(graph, queue.append, queue.popleft)
 
@@ -54,7 +51,6 @@ def least_memory_first(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
     An op's change in memory is its outputs less the inputs it is the last to read. Since the number
     of readers left changes what an op would free, waiting ops are kept up to date.
     """
-    del seed
     change = _memory_growth(graph)
     readers = graph.consumers.lengths().copy()
     frees = ~graph.persistent

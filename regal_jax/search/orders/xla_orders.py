@@ -29,7 +29,6 @@ def xla_list(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
     become ready together are queued by index. A waiting op whose priority has risen, since it is
     the last reader of a tensor now, is queued anew.
     """
-    del seed
     users, missing = _users(graph)
     queue = _ListQueue(graph, users.lengths())
     for op in np.flatnonzero(missing == 0).tolist():
@@ -60,7 +59,6 @@ def xla_dfs(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
     An HLO computation has one root. Here it is taken to be a tuple of the ops without users, which
     are visited like operands.
     """
-    del seed
     users, _ = _users(graph)
     rank = _rank(graph, users.lengths())
     operands, roots = _operands(graph, rank), np.flatnonzero(users.lengths() == 0)
@@ -86,7 +84,6 @@ def xla_bfs(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
     Parameters are listed before all other instructions, by index, so ops that read nothing else
     become ready by the last parameter that they read.
     """
-    del seed
     users, missing = _users(graph)
     given = (graph.producer < 0) & (graph.consumers.lengths() > 0)
     missing = missing + graph.inputs.sums(given.astype(np.int64))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from regal_jax import api
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.options import Options
@@ -109,7 +110,7 @@ def _attempt(task: Task, options: Options, kept: KeptRows) -> Attempt:
 
 
 def _rows(task: Task, graph: ComputationGraph, options: Options) -> list[results.Row]:
-    schedule = pipelines.attempt(graph, options)
+    schedule = api.optimize(graph, options)
     common: results.Row = {"graph": task.name, "method": options.method, "seed": options.seed}
     common |= {"capacity": options.memory_capacity, "budget": options.evaluations}
     values = {"makespan": float(schedule.makespan or 0.0), _LAST_METRIC: max(schedule.peak_memory)}

@@ -69,11 +69,6 @@ def options(stages: int, capacity: int, method: str, *, evaluations: int, seed: 
     )
 
 
-def attempt(graph: rj.ComputationGraph, options: rj.Options) -> rj.Schedule:
-    """A method's schedule of the step."""
-    return rj.optimize(graph, options)
-
-
 def verdict(makespan: float, peak: int, known: Mapping[str, Published], capacity: int) -> str:
     """Which published schedules, of those within the capacity, a schedule is as fast as."""
     if peak > capacity:

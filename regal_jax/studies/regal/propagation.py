@@ -1,9 +1,12 @@
 """REGAL's figure 8: validation improvement by rounds of message passing, seed by seed."""
 
+import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from regal_jax.errors import OptionError
 from regal_jax.reporting import figures
 from regal_jax.studies.flags import option
 from regal_jax.studies.one_shot import ablation_plots, ablation_tables
@@ -23,14 +26,22 @@ class Settings(Output, Training):
 
 
 def runs(settings: Settings) -> list[TrainingRun]:
-    """A training for each number of rounds, weight of the baseline's loss, and seed."""
-    return training_sweep.propagation_runs(
-        settings.sweep_rounds,
-        settings.sweep_baseline_weights,
-        settings.sweep_seeds,
-        regal=settings.regal,
-        config=settings.training,
-    )
+    """A training for each number of rounds T, weight lambda of the baseline's loss, and seed.
+
+    Seed by seed, so that an unfinished sweep has something of everything. Raises OptionError for
+    several weights where there is no learned baseline.
+    """
+    rounds, weights = settings.sweep_rounds, settings.sweep_baseline_weights
+    if settings.training.samples > 1 and len(weights) > 1:
+        raise OptionError("baseline weights have no effect with --samples above 1; name one")
+    return [
+        TrainingRun(
+            f"rounds_{count}_weight_{weight:g}_seed_{seed}",
+            dataclasses.replace(settings.regal, rounds=count),
+            dataclasses.replace(settings.training, baseline_weight=weight, seed=seed),
+        )
+        for seed, count, weight in itertools.product(range(settings.sweep_seeds), rounds, weights)
+    ]
 
 
 def train(settings: Settings, runs: Sequence[TrainingRun], folder: Path) -> dict[str, float]:

@@ -1,13 +1,10 @@
 """Training several policies on the same graphs, each in a folder of its own, resumable."""
 
-import dataclasses
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from regal_jax.environments.schedule import Objective
-from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import progress
@@ -86,31 +83,6 @@ def _row(run: TrainingRun, policy: Path) -> Row:
     improvement = checkpoints.load_policy(policy, RegalConfig)[2][METRIC]
     row = {"graph": "validation", "metric": METRIC, "value": improvement}
     return row | {"method": run.name, "seed": run.config.seed, "steps": run.config.steps}
-
-
-def propagation_runs(
-    rounds: Sequence[int],
-    weights: Sequence[float],
-    seeds: int,
-    *,
-    regal: RegalConfig,
-    config: TrainingConfig,
-) -> list[TrainingRun]:
-    """Figure 8's sweep over rounds T, weights lambda of the baseline's loss, and seeds 0, 1, ...
-
-    Seed by seed, so that an unfinished sweep has something of everything. Raises OptionError for
-    several weights where there is no learned baseline.
-    """
-    if config.samples > 1 and len(weights) > 1:
-        raise OptionError("baseline weights have no effect with --samples above 1; name one")
-    return [
-        TrainingRun(
-            f"rounds_{count}_weight_{weight:g}_seed_{seed}",
-            dataclasses.replace(regal, rounds=count),
-            dataclasses.replace(config, baseline_weight=weight, seed=seed),
-        )
-        for seed, count, weight in itertools.product(range(seeds), rounds, weights)
-    ]
 
 
 def values_by_rounds(

@@ -65,16 +65,13 @@ Gains = dict[Setting, statistics.MeanInterval]
 
 
 def training_graphs(settings: Settings) -> list[ComputationGraph]:
-    """Graphs of the training split within the sizes asked for, in random order."""
+    """Graphs of the training split within the sizes asked for, by a hash of their names, so that
+    the first n are a random sample of n."""
     graphs = corpora.training_graphs(
         settings.dataset, settings.copies, settings.train_ops, max_graphs=settings.train_graphs
     )
-    return in_random_order([graph for graph in graphs if graph.num_ops >= settings.least_ops])
-
-
-def in_random_order(graphs: Sequence[ComputationGraph]) -> list[ComputationGraph]:
-    """Graphs by a hash of their names, so that the first n are a random sample of n."""
-    return sorted(graphs, key=lambda graph: name_hash(graph.name))
+    fitting = (graph for graph in graphs if graph.num_ops >= settings.least_ops)
+    return sorted(fitting, key=lambda graph: name_hash(graph.name))
 
 
 def tune(

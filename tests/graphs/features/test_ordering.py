@@ -12,7 +12,6 @@ from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
 from regal_jax.graphs.features import ordering as module
 from regal_jax.graphs.features.ordering import (
     laplacian_encoding,
-    num_features,
     ordering_features,
 )
 from tests.strategies import computation_graphs
@@ -53,7 +52,7 @@ def test_paper_features_by_hand():
         ]
     )
     assert features.dtype == np.float32
-    assert features.shape == (5, num_features("paper", 3))
+    assert features.shape == (5, 8 + 3)
     np.testing.assert_allclose(features[:, :8], expected / expected.max(axis=0), rtol=1e-6)
     np.testing.assert_array_equal(features[:, 8:], laplacian_encoding(hand_graph(), 3))
 
@@ -61,7 +60,7 @@ def test_paper_features_by_hand():
 def test_extended_features_by_hand():
     """Freed: half the batch each, half of tensor 2, all of others; the weight stays."""
     features = ordering_features(hand_graph(), dimensions=2, feature_set="extended")
-    assert features.shape == (5, num_features("extended", 2))
+    assert features.shape == (5, 13 + 2)
     scale = np.log1p(114 - 8)  # the inputs of op 0 and op 3, weight and batch
     outputs, workspace = [10, 4, 20, 5, 1], [0, 0, 40, 10, 0]
     inputs, freed = [106, 8, 4, 106, 8 + 2 + 20 + 5], np.array([3, 4, 4, 3, 4 + 2 + 20 + 5])

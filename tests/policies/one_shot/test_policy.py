@@ -49,12 +49,11 @@ def scores(config: OneShotConfig, inputs, found=None) -> Scores:
 
 
 def test_the_default_is_the_policy_of_the_paper():
-    """F.2, F.3: the encoder's defaults and an encoding of 20 numbers."""
+    """F.2, F.3: the encoder's defaults and an encoding of 20 numbers, each op's type one of 20."""
     config = OneShotConfig(num_types=20)
     assert (config.layers, config.size, config.heads, config.head_size) == (4, 256, 10, 64)
     assert (config.encoder, config.guided, config.standardised) == ("topoformer", False, False)
-    assert config.num_features == 2 + 20 + 2 + 20
-    assert not config.windows
+    assert (config.dimensions, config.feature_set, config.windows) == (20, "paper", False)
 
 
 @pytest.mark.parametrize("config", [TINY, dataclasses.replace(TINY, feature_set="extended")])
@@ -62,7 +61,6 @@ def test_inputs_are_features_and_relations(config):
     exact = one_shot_inputs(GRAPH, config)
     expected = machine_features(GRAPH, dimensions=2, feature_set=config.feature_set, num_types=3)
     np.testing.assert_array_equal(exact.features, expected)
-    assert exact.features.shape == (9, config.num_features)
     jax.tree.map(np.testing.assert_array_equal, exact.relations, relations(GRAPH))
     padded = one_shot_inputs(GRAPH, config, 12, 16)
     np.testing.assert_array_equal(padded.features[:9], expected)
@@ -111,7 +109,7 @@ def test_the_best_rule_has_the_shortest_schedule():
 
 def test_a_new_guided_policy_does_what_the_best_rule_does():
     inputs = one_shot_inputs(OTHER, GUIDED, 12, 16)
-    assert inputs.features.shape == (12, GUIDED.num_features)
+    assert inputs.features.shape == (12, 1 + 19 + 2)
     fresh = jax.jit(one_shot_policy(GUIDED).init)(jax.random.key(0), inputs)
     found = logits(GUIDED, inputs, fresh)[:9]
     np.testing.assert_allclose(found, 20 * places(best_rule(OTHER)), rtol=1e-6)

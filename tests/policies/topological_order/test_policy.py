@@ -30,12 +30,12 @@ def params():
 def test_inputs_are_features_and_relations():
     exact = ordering_inputs(GRAPH, TINY)
     np.testing.assert_array_equal(exact.features, ordering_features(GRAPH, dimensions=2))
-    assert exact.features.shape == (6, TINY.num_features)
+    assert exact.features.shape == (6, 8 + 2)
     jax.tree.map(np.testing.assert_array_equal, exact.relations, relations(GRAPH))
 
 
 def test_padded_inputs():
-    assert INPUTS.features.shape == (8, TINY.num_features)
+    assert INPUTS.features.shape == (8, 8 + 2)
     np.testing.assert_array_equal(INPUTS.features[:6], ordering_features(GRAPH, dimensions=2))
     assert not INPUTS.features[6:].any()
     jax.tree.map(np.testing.assert_array_equal, INPUTS.relations, relations(GRAPH, 8, 20))
@@ -47,11 +47,11 @@ def test_a_graph_that_does_not_fit(sizes):
         ordering_inputs(GRAPH, TINY, *sizes)
 
 
-@pytest.mark.parametrize("feature_set", ["paper", "extended"])
-def test_the_number_of_features(feature_set):
+@pytest.mark.parametrize(("feature_set", "own"), [("paper", 8), ("extended", 13)])
+def test_the_number_of_features(feature_set, own):
     config = dataclasses.replace(TINY, feature_set=feature_set, dimensions=3)
-    assert ordering_inputs(GRAPH, config).features.shape == (6, config.num_features)
-    assert OrderingConfig().num_features == 28  # C.5: 8 and an encoding of 20
+    assert ordering_inputs(GRAPH, config).features.shape == (6, own + 3)
+    assert (OrderingConfig().feature_set, OrderingConfig().dimensions) == ("paper", 20)  # C.5
 
 
 def test_log_probabilities_are_those_of_the_priorities():

@@ -2,8 +2,9 @@
 
 import pytest
 
+from regal_jax import api
 from regal_jax.errors import OptionError
-from regal_jax.studies.regal import pipeline_attempts, pipelines
+from regal_jax.studies.regal import pipeline_attempts
 from regal_jax.studies.regal.pipeline_attempts import Settings
 
 SETTINGS = Settings(stages=(2,), microbatches=(4,), caps=("1f1b",), methods=("etf", "cp_sat"))
@@ -11,7 +12,7 @@ SETTINGS = Settings(stages=(2,), microbatches=(4,), caps=("1f1b",), methods=("et
 
 def test_attempts_are_run_once_and_what_cannot_run_is_left_out(tmp_path, monkeypatch, capsys):
     asked = []
-    known = pipelines.attempt
+    known = api.optimize
 
     def attempt(graph, options):
         asked.append(options.method)
@@ -19,7 +20,7 @@ def test_attempts_are_run_once_and_what_cannot_run_is_left_out(tmp_path, monkeyp
             raise OptionError("no solver")
         return known(graph, options)
 
-    monkeypatch.setattr(pipelines, "attempt", attempt)
+    monkeypatch.setattr(api, "optimize", attempt)
     for _ in range(2):
         pipeline_attempts.report(SETTINGS, tmp_path / "results.csv")
     assert asked == ["etf", "cp_sat", "cp_sat"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from regal_jax import api
 from regal_jax.studies.regal import pipelines
 from regal_jax.studies.regal.pipelines import Published
 
@@ -44,6 +45,6 @@ def test_auto_rediscovers_zero_bubble_within_the_same_memory(cap):
     known = pipelines.published(2, 4)
     capacity = known[cap].peak_memory
     options = pipelines.options(2, capacity, "auto", evaluations=5000, seed=0)
-    found = pipelines.attempt(pipelines.training_step(2, 4), options)
+    found = api.optimize(pipelines.training_step(2, 4), options)
     peak = max(found.peak_memory)
     assert "zb-h1" in pipelines.verdict(found.makespan, peak, known, capacity)

@@ -8,7 +8,7 @@ from regal_jax.errors import OptionError
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import results
 from regal_jax.studies.corpus import Corpus
-from regal_jax.studies.regal import training_sweep
+from regal_jax.studies.regal import propagation, training_sweep
 from regal_jax.studies.regal.experiment import Training
 from regal_jax.training.checkpoints import load_policy, save_policy
 from regal_jax.training.regal import TrainingConfig
@@ -19,7 +19,8 @@ CONFIG = TrainingConfig(evaluations=200, batch_size=1, steps=1)
 
 
 def sweep(rounds, weights, seeds, config=CONFIG):
-    return training_sweep.propagation_runs(rounds, weights, seeds, regal=REGAL, config=config)
+    sweeps = {"sweep_rounds": rounds, "sweep_baseline_weights": weights, "sweep_seeds": seeds}
+    return propagation.runs(propagation.Settings(regal=REGAL, training=config, **sweeps))
 
 
 def train_all(folder, runs, corpus=lambda: Corpus("", [random_graph(0, 9)], [random_graph(1, 9)])):

@@ -16,6 +16,7 @@ from regal_jax.errors import OptionError
 from regal_jax.reporting import statistics, tables
 from regal_jax.studies import paper_numbers
 from regal_jax.studies.comparison.candidates import SPREAD
+from regal_jax.studies.paper_numbers import Number
 
 Row = Mapping[str, Any]
 
@@ -30,26 +31,14 @@ OWN = (*SPEEDUPS, *DIVERSITY, "candidates", "seconds")
 and how long sampling took, are in no table of the paper."""
 
 
-class Spread(NamedTuple):
-    """A mean, and the standard deviation over seeds. In the paper's tables None where it isn't
-    given; that it is over seeds is what the text suggests, without saying so."""
-
-    mean: float
-    deviation: float | None = None
-
-
-PaperTable = Mapping[str, Mapping[str, Spread]]
-"""Cells by method and metric."""
+PaperTable = Mapping[str, Mapping[str, Number]]
+"""Cells by method and metric: means and, where they are given, standard deviations; that these are
+over seeds is what the text suggests, without saying so."""
 
 
 def _paper_table(number: int) -> PaperTable:
     (methods,) = paper_numbers.numbers(f"gflownet_table_{number}").values()
-    return MappingProxyType(
-        {
-            method: {m: Spread(*cell) for m, cell in cells.items()}
-            for method, cells in methods.items()
-        }
-    )
+    return methods
 
 
 PAPER_TABLE_1 = _paper_table(1)
@@ -73,7 +62,7 @@ class Line(NamedTuple):
     """
 
     method: str
-    cells: Mapping[str, Spread | statistics.MeanInterval]
+    cells: Mapping[str, Number | statistics.MeanInterval]
     size: int
 
 
@@ -209,7 +198,7 @@ def page_of_spread(rows: Sequence[Row]) -> str:
     table = []
     for line in over_graphs(rows, _setting(rows)):
         cells = {
-            _heading(name): "; ".join(f"{line.cells[f'{name} {s}'].mean:.2f}" for s in SPREAD)
+            _heading(name): "; ".join(f"{line.cells[f'{name} {s}'][0]:.2f}" for s in SPREAD)
             for name in targets(rows)
             if f"{name} {SPREAD[0]}" in line.cells
         }
@@ -264,9 +253,10 @@ def _values(rows: Iterable[Row], setting: str) -> dict[str, dict[str, dict[str, 
     return values
 
 
-def _spread(seeds: Mapping[int, float]) -> Spread:
+def _spread(seeds: Mapping[int, float]) -> Number:
+    """Mean and standard deviation."""
     values = np.array(list(seeds.values()))
-    return Spread(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0)
+    return Number(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0)
 
 
 def _differences(ours: Mapping[int, float], theirs: Mapping[int, float]) -> dict[int, float]:
@@ -300,13 +290,13 @@ def _in_order(metrics: Iterable[str]) -> list[str]:
 
 
 def _row(
-    cells: Mapping[str, Spread | statistics.MeanInterval], metrics: Sequence[str]
+    cells: Mapping[str, Number | statistics.MeanInterval], metrics: Sequence[str]
 ) -> dict[str, str]:
     return {_heading(metric): _cell(cells.get(metric)) for metric in metrics}
 
 
 def _own_row(line: Line, metrics: Sequence[str]) -> dict[str, str]:
-    over_seeds = any(isinstance(cell, Spread) for cell in line.cells.values())
+    over_seeds = any(isinstance(cell, Number) for cell in line.cells.values())
     count = {"seeds" if over_seeds else "graphs": str(line.size)}
     return {"method": line.method} | count | _row(line.cells, metrics)
 
@@ -331,9 +321,5 @@ def _heading(metric: str) -> str:
     return known.get(metric, metric.replace("_", " ").capitalize())
 
 
-def _cell(value: Spread | statistics.MeanInterval | None) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, statistics.MeanInterval):
-        return value.text()
-    return f"{value.mean:.2f}" + ("" if value.deviation is None else f" ± {value.deviation:.2f}")
+def _cell(value: Number | statistics.MeanInterval | None) -> str:
+    return "" if value is None else value.text()

@@ -19,6 +19,10 @@ class Number(NamedTuple):
     value: float
     spread: float | None = None
 
+    def text(self) -> str:
+        """3.08 ± 0.51, or 3.08"""
+        return f"{self.value:.2f}" + ("" if self.spread is None else f" ± {self.spread:.2f}")
+
 
 Numbers = Mapping[str, Mapping[str, Mapping[str, Number]]]
 """By setting, method and metric, in the table's order."""

@@ -1,7 +1,6 @@
 """Tables 1 to 4 of neural_topological_ordering from rows of a comparison, the paper's beside."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -14,41 +13,23 @@ HEADROOM = 2.0
 """Percent between the worst and the best known from which on a graph counts as having headroom."""
 
 
-class Published(NamedTuple):
-    """A cell of the paper's tables: mean % gap from approximate DP and mean seconds of a graph, on
-    one V100 (depth-first DP on a CPU); half of the gap's 95 % interval, where it is given."""
+PaperTable = paper_numbers.Numbers
+"""Cells "gap", the mean % gap from approximate DP and half of its 95 % interval, where it is given,
+and "seconds", the mean of a graph on one V100 (depth-first DP on a CPU)."""
 
-    gap: float
-    seconds: float
-    half: float | None = None
+PaperCells = Mapping[str, Mapping[str, paper_numbers.Number]]
+"""Those of a setting, by method."""
 
-
-PaperTable = Mapping[str, Mapping[str, Published]]
-
-
-def _paper_table(number: int) -> PaperTable:
-    found = paper_numbers.numbers(f"topoformer_table_{number}")
-    return MappingProxyType(
-        {
-            setting: {
-                method: Published(cells["gap"].value, cells["seconds"].value, cells["gap"].spread)
-                for method, cells in methods.items()
-            }
-            for setting, methods in found.items()
-        }
-    )
-
-
-PAPER_TABLE_1 = _paper_table(1)
+PAPER_TABLE_1 = paper_numbers.numbers("topoformer_table_1")
 """Layered graphs; methods by their label without numbers."""
 
-PAPER_TABLE_2 = _paper_table(2)
+PAPER_TABLE_2 = paper_numbers.numbers("topoformer_table_2")
 """Real graphs, which aren't public: a fifth of 115."""
 
-PAPER_TABLE_3 = _paper_table(3)
+PAPER_TABLE_3 = paper_numbers.numbers("topoformer_table_3")
 """Encoders on layered graphs."""
 
-PAPER_TABLE_4 = _paper_table(4)
+PAPER_TABLE_4 = paper_numbers.numbers("topoformer_table_4")
 """Decoders on layered graphs; with 16 samples and beams at 500 nodes, 8 at 1000."""
 
 
@@ -108,18 +89,17 @@ def paper_key(label: str) -> str:
     return " ".join(word for word in label.split() if not word[0].isdecimal())
 
 
-def text(title: str, lines: Sequence[OrderingLine], paper: Mapping[str, Published]) -> str:
+def text(title: str, lines: Sequence[OrderingLine], paper: PaperCells) -> str:
     """The lines as a table; ``paper`` has the paper's numbers for this setting, if it has any."""
     table = tables.text_table([_row(line, paper.get(paper_key(line.method))) for line in lines])
     return f"{title} ({max(line.graphs for line in lines)} graphs)\n{table}"
 
 
-def _row(line: OrderingLine, paper: Published | None) -> dict[str, str]:
-    half = "" if paper is None or paper.half is None else f" ± {paper.half:.2f}"
+def _row(line: OrderingLine, paper: Mapping[str, paper_numbers.Number] | None) -> dict[str, str]:
     return {
         "method": line.method,
         "gap %": line.gap.text(),
-        "paper": f"{paper.gap:.2f}{half}" if paper else "",
+        "paper": paper["gap"].text() if paper else "",
         "seconds": line.seconds.text(".3g"),
-        "paper s": f"{paper.seconds:.2f}" if paper else "",
+        "paper s": paper["seconds"].text() if paper else "",
     }

@@ -7,7 +7,8 @@ import pytest
 from regal_jax.errors import OptionError
 from regal_jax.reporting import results
 from regal_jax.studies.gflownet import tables
-from regal_jax.studies.gflownet.tables import Paired, Spread
+from regal_jax.studies.gflownet.tables import Paired
+from regal_jax.studies.paper_numbers import Number
 
 TABLES = (tables.PAPER_TABLE_1, tables.PAPER_TABLE_2, tables.PAPER_TABLE_3)
 
@@ -47,9 +48,9 @@ def words(line):
 def test_one_graph_has_means_and_deviations_over_seeds():
     flow, rule = tables.over_seeds(ONE_GRAPH, "real")
     assert (flow.method, flow.size, rule.method, rule.size) == ("gflownet", 3, "critical_path", 1)
-    assert flow.cells["noisy"] == Spread(3.0, 1.0)
-    assert flow.cells["ged"] == Spread(91.0, 1.0)
-    assert rule.cells == {"noisy": Spread(2.5, 0.0)}
+    assert flow.cells["noisy"] == Number(3.0, 1.0)
+    assert flow.cells["ged"] == Number(91.0, 1.0)
+    assert rule.cells == {"noisy": Number(2.5, 0.0)}
 
 
 def test_a_spread_over_seeds_is_of_one_graph():
@@ -154,15 +155,15 @@ def test_the_paper_s_tables_are_whole():
 
 def test_what_the_paper_says_of_its_tables_holds_for_ours():
     for table in TABLES:
-        assert all(table["critical_path"][metric].mean == 0 for metric in tables.DIVERSITY)
+        assert all(table["critical_path"][metric].value == 0 for metric in tables.DIVERSITY)
         ours = table["gflownet"]
         for metric in (*tables.targets(_as_rows(table)), "ged", "d_sen"):
-            best = max(table, key=lambda method, m=metric, t=table: t[method][m].mean)
-            assert best == "gflownet" or (metric, ours[metric].mean) == ("noisy", 3.05)
+            best = max(table, key=lambda method, m=metric, t=table: t[method][m].value)
+            assert best == "gflownet" or (metric, ours[metric].value) == ("noisy", 3.05)
         for line in table.values():
-            assert line["d_inv"].mean <= line["d_sen"].mean
+            assert line["d_inv"].value <= line["d_sen"].value
     for table, line in itertools.product(TABLES[1:], ("brkga", "ppo", "gflownet")):
-        assert table[line]["proxy_1"].mean > table[line]["proxy_100"].mean
+        assert table[line]["proxy_1"].value > table[line]["proxy_100"].value
 
 
 def _as_rows(table):

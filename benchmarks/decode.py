@@ -16,10 +16,9 @@ import jax
 import numpy as np
 from timing import compiled_library, fastest, on_device
 
-from regal_jax.environments.placement import batch, cost
+from regal_jax.environments.placement import batch
 from regal_jax.environments.placement import columns as placement_columns
 from regal_jax.environments.placement.problem import PlacementProblem
-from regal_jax.environments.platform import Platform
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.native import threads
 
@@ -86,12 +85,10 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
 
 def pure_jax(graph, genes, num_devices, peak) -> Callable:
     """The vmapped pure-JAX cost; compared within float32 rounding of sums of bytes."""
-    problem = PlacementProblem(graph, num_devices, backend="jax")
-    model = cost.cost_model("peak_memory", Platform(num_devices), problem.shape.ops, "jax")
-    costs = jax.jit(lambda graph, genes: cost.costs(model, graph, genes))
-    operand, genes = problem.operand, jax.device_put(genes)
-    np.testing.assert_allclose(costs(operand, genes), peak.max(axis=1), rtol=1e-3)
-    return lambda: jax.block_until_ready(costs(operand, genes))
+    costs = jax.jit(PlacementProblem(graph, num_devices, backend="jax").fitness)
+    genes = jax.device_put(genes)
+    np.testing.assert_allclose(costs(genes), peak.max(axis=1), rtol=1e-3)
+    return on_device(costs, genes)
 
 
 def plain_decoder(library, graph, genes, num_devices) -> Callable:

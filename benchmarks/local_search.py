@@ -11,11 +11,11 @@ compared for equality.
 """
 
 import argparse
-import time
 from collections.abc import Callable
 
 import instances
 import numpy as np
+from timing import fastest
 
 from regal_jax.environments.placement import batch, columns
 from regal_jax.environments.placement.problem import PlacementProblem
@@ -50,10 +50,13 @@ def main() -> None:
 def measure(graph: ComputationGraph, objective: Objective, flags) -> list[object]:
     problem = PlacementProblem(graph, flags.num_devices, objective, backend="native")
     check_walk(problem)
-    full = fastest(full_costs(problem), flags.repeats) / 100
-    alone = fastest(descent(problem, flags, neighbours=flags.evaluations), flags.repeats)
-    search = fastest(descent(problem, flags, neighbours=flags.neighbours), flags.repeats)
-    alone, search = alone / flags.evaluations, search / flags.evaluations
+    contenders = {
+        "full": full_costs(problem),
+        "alone": descent(problem, flags, neighbours=flags.evaluations),
+        "search": descent(problem, flags, neighbours=flags.neighbours),
+    }
+    full, alone, search = fastest(contenders, flags.repeats + 1).values()  # the first may compile
+    full, alone, search = full / 100, alone / flags.evaluations, search / flags.evaluations
     row = [graph.name[:32], graph.num_ops, graph.num_tensors, objective]
     return [*row, full * 1e6, alone * 1e6, search * 1e6, full / alone, full / search]
 
@@ -105,17 +108,6 @@ def check_walk(problem: PlacementProblem) -> None:
         )
         full = problem.fitness(problem.encode(schedule)[None])[0]
         np.testing.assert_equal(state.cost[0], full)
-
-
-def fastest(run: Callable[[], object], repeats: int) -> float:
-    """Seconds of the fastest call, the first one (which may compile) left out."""
-    run()
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        run()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,6 @@ def test_tpch_needs_a_folder_and_projects_have_no_splits():
 
 def test_jobs_of_two_sets_visit_one_half_first():
     for graph in machine_corpora.fresh_graphs(["two_sets 5x4", "two_sets 5x3"], 2, (TRAINING,)):
-        machines = job_shop.job_shop_arrays(graph)[1]
+        machines = graph.machine_type.reshape(-1, len(graph.capacity))
         first = len(machines[0]) - len(machines[0]) // 2
         assert machines[:, :first].max() < first <= machines[:, first:].min()

@@ -300,19 +300,3 @@ def _unknown_keys(document: dict, ops: dict, tensors: dict) -> dict[str, dict[st
         for table, (content, known) in tables.items()
     }
     return {table: content for table, content in extra.items() if content}
-
-
-__all__ = [
-    "FORMAT",
-    "check_writable",
-    "graph_from_json",
-    "graph_to_json",
-    "load_graph",
-    "load_graphs",
-    "located",
-    "parse_json",
-    "read_text",
-    "save_graph",
-    "save_graphs",
-    "write_atomically",
-]

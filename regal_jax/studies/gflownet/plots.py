@@ -18,6 +18,10 @@ _POINTS = 25
 """Of a curve of means, at most."""
 
 
+Curves = Mapping[str, Sequence[Curve]]
+"""Of runs, by label."""
+
+
 def correlations(proxy: ArrayLike, targets: Mapping[str, ArrayLike]) -> dict[str, float]:
     """Pearson's correlation of proxy and target speedups, by target; NaN where one is constant."""
     return {name: _correlation(np.asarray(proxy), np.asarray(t)) for name, t in targets.items()}
@@ -27,15 +31,13 @@ def plot_proxy_against_targets(
     proxy: ArrayLike,
     targets: Mapping[str, ArrayLike],
     path: str | os.PathLike,
-    *,
-    title: str = "Speedup on the proxy and on targets",
 ) -> None:
     """Draws a panel a target, with a dot for each schedule at its speedup on the proxy and on the
     target, and their correlation (figure 2). Dashed is where the two are the same.
 
     Args:
       proxy: float[N]. targets: float[N] by name, of the same schedules.
-      path, title: of the figure.
+      path: of the figure.
     """
     figures.check_suffix(path)
     proxy = _numbers(proxy, "a scatter plot")
@@ -54,15 +56,12 @@ def plot_proxy_against_targets(
         axes.set_title(label, size=9.5, color=figures.INK)
         axes.set_xlabel("speedup on the proxy")
     panels[0].set_ylabel("speedup on the target")
-    figures.set_title(figure, title)
+    figures.set_title(figure, "Speedup on the proxy and on targets")
     figures.save_figure(figure, path)
 
 
 def plot_speedups_by_temperature(
-    speedups: Mapping[float, ArrayLike],
-    path: str | os.PathLike,
-    *,
-    title: str = "Speedup of samples by temperature",
+    speedups: Mapping[float, ArrayLike], path: str | os.PathLike
 ) -> None:
     """Draws a histogram of the samples' speedups for each temperature (figure 3), all in the same
     bins, as shares of the temperature's samples."""
@@ -85,40 +84,27 @@ def plot_speedups_by_temperature(
     axes.set_ylabel("share of the samples [%]")
     labels = [f"temperature {temperature:g}" for temperature in drawn]
     figures.add_legend(axes, handles, labels, loc="upper left")
-    figures.set_title(figure, title)
+    figures.set_title(figure, "Speedup of samples by temperature")
     figures.save_figure(figure, path)
 
 
-def plot_training_speedup(
-    curves: Mapping[str, Sequence[Curve]],
-    path: str | os.PathLike,
-    *,
-    title: str = "Average speedup of the sampled schedules",
-) -> None:
+def plot_training_speedup(curves: Curves, path: str | os.PathLike) -> None:
     """Draws the average speedup of sampled schedules during training (figure 4), a colour for each
     label, for example a loss, and a line for each of its runs: means over a 25th of its steps.
     """
+    title = "Average speedup of the sampled schedules"
     _plot_curves(curves, path, _draw_means, y_label="average speedup of samples", title=title)
 
 
-def plot_generalisation(
-    curves: Mapping[str, Sequence[Curve]],
-    path: str | os.PathLike,
-    *,
-    title: str = "Speedup on graphs that training has not seen",
-) -> None:
+def plot_generalisation(curves: Curves, path: str | os.PathLike) -> None:
     """Draws the best sample's speedup on unseen graphs during training (figure 5), a colour for
     each label, for example a range of temperatures, and a line with dots for each of its runs."""
+    title = "Speedup on graphs that training has not seen"
     _plot_curves(curves, path, _draw_dots, y_label="speedup of the best sample", title=title)
 
 
 def _plot_curves(
-    curves: Mapping[str, Sequence[Curve]],
-    path: str | os.PathLike,
-    draw: Callable,
-    *,
-    y_label: str,
-    title: str,
+    curves: Curves, path: str | os.PathLike, draw: Callable, *, y_label: str, title: str
 ) -> None:
     figures.check_suffix(path)
     if not any(curves.values()) or not all(len(r.steps) for runs in curves.values() for r in runs):

@@ -22,8 +22,8 @@ from regal_jax.studies import keys
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.kept import KEY, KeptRows
-from regal_jax.studies.one_shot import ablation_plots, ablation_tables
-from regal_jax.studies.one_shot.ablation_tables import ACTIONS, PAPER_TABLE_3
+from regal_jax.studies.regal import ablation_plots, ablation_tables
+from regal_jax.studies.regal.ablation_tables import ACTIONS, PAPER_TABLE_3
 from regal_jax.training import checkpoints, settings
 from regal_jax.training.regal_examples import feature_search
 

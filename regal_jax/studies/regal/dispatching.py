@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from regal_jax.datasets import corpora
 from regal_jax.environments.schedule import Objective
 from regal_jax.policies.regal.dispatching import DispatchConfig
 from regal_jax.reporting import progress
@@ -69,15 +68,7 @@ def policy(settings: Settings, folder: Path) -> Path | None:
     """The policy file to test: --policy, the shipped one (None), or one trained in ``folder``."""
     if settings.policy is not None:
         return policy_file(settings.policy)
-    training = corpora.training_graphs(
-        settings.dataset,
-        settings.copies,
-        settings.train_ops,
-        max_graphs=settings.train_graphs,
-    )
-    validation = corpora.validation_graphs(
-        settings.dataset, settings.validation_ops, max_graphs=settings.validation_graphs
-    )
+    _, training, validation = experiment.corpus(settings, settings.validation_ops)
     with progress.bar("training regal", settings.training.steps) as update:
         return regal_dispatch.train(
             training,

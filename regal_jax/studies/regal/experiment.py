@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from regal_jax.datasets import corpora
 from regal_jax.environments.schedule import Objective
@@ -91,8 +92,9 @@ class Settings(Output, Graphs, Searches, Policy):
     """A policy against other methods on unseen graphs."""
 
 
-def corpus(settings: Training) -> Corpus[list[ComputationGraph]]:
-    """Training and validation graphs (see ``datasets.corpora``)."""
+def corpus(settings: Any, validation_ops: int | None = None) -> Corpus[list[ComputationGraph]]:
+    """Training and validation graphs (see ``datasets.corpora``) of ``Training``, or of what has its
+    fields; those of validation may have another limit of ops."""
     return Corpus(
         settings.dataset,
         corpora.training_graphs(
@@ -102,7 +104,9 @@ def corpus(settings: Training) -> Corpus[list[ComputationGraph]]:
             max_graphs=settings.train_graphs,
         ),
         corpora.validation_graphs(
-            settings.dataset, settings.train_ops, max_graphs=settings.validation_graphs
+            settings.dataset,
+            validation_ops or settings.train_ops,
+            max_graphs=settings.validation_graphs,
         ),
     )
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from regal_jax.errors import OptionError
 from regal_jax.reporting import figures
 from regal_jax.studies.flags import option
-from regal_jax.studies.one_shot import ablation_plots, ablation_tables
-from regal_jax.studies.regal import training_sweep
+from regal_jax.studies.regal import ablation_plots, ablation_tables, training_sweep
 from regal_jax.studies.regal.experiment import Training
 from regal_jax.studies.regal.training_sweep import TrainingRun
 from regal_jax.studies.settings import Output
@@ -60,11 +59,4 @@ def report(improvements: Mapping[str, float], runs: Sequence[TrainingRun], folde
     by_rounds = training_sweep.values_by_rounds(improvements, runs)
     print("best validation improvement over brkga of the training budget, percent")
     print(ablation_tables.spread_table(by_rounds, "T"))
-    figures.drawn(
-        ablation_plots.plot_spread,
-        by_rounds,
-        folder / "figure_8.png",
-        x_label="rounds of message passing T",
-        y_label="best validation improvement [%]",
-        title="Rounds of message passing",
-    )
+    figures.drawn(ablation_plots.plot_spread, by_rounds, folder / "figure_8.png")

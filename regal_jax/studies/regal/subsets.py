@@ -8,8 +8,7 @@ from regal_jax.environments.schedule import Objective
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.studies.flags import option
-from regal_jax.studies.one_shot import ablation_tables
-from regal_jax.studies.regal import actions, experiment, training_sweep
+from regal_jax.studies.regal import ablation_tables, actions, experiment, training_sweep
 from regal_jax.studies.regal.training_sweep import TrainingRun
 
 OBJECTIVE: Objective = "peak_memory"

@@ -34,7 +34,7 @@ def test_correlations_by_hand():
 def test_targets_against_the_proxy(path):
     noisy = PROXY * RNG.uniform(0.8, 1, 200)
     targets = {"noisy": noisy, "latency $x$": 0.5 * PROXY, "flat": np.ones(200)}
-    plots.plot_proxy_against_targets(PROXY, targets, path, title="t")
+    plots.plot_proxy_against_targets(PROXY, targets, path)
     check_png(path)
     plots.plot_proxy_against_targets([2.0], {"one": [1.0]}, path)
     check_png(path)
@@ -53,7 +53,7 @@ def test_histograms_by_temperature(path):
 def test_curves_of_training(path, plot):
     plot({"log-partition variance": [RUN, RUN], "trajectory balance": [Curve([1], [1.0])]}, path)
     check_png(path)
-    plot({str(label): [RUN] for label in range(12)}, path, title="t")
+    plot({str(label): [RUN] for label in range(12)}, path)
     check_png(path)
 
 

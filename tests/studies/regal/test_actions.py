@@ -10,7 +10,7 @@ from regal_jax.methods import regal_paper
 from regal_jax.options import Budget, Options
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import results
-from regal_jax.studies.one_shot import ablation_tables
+from regal_jax.studies.regal import ablation_tables
 from regal_jax.studies.regal import actions as regal_actions
 from regal_jax.training.checkpoints import save_policy
 from tests.policies.cases import chain, inputs_of, random_graph, random_params

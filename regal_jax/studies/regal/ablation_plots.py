@@ -13,12 +13,7 @@ GROUP_COLUMNS = ("placement", "scheduling")
 _PANELS = {"frequency %": "frequency [%]", "relative memory": "average relative memory"}
 
 
-def plot_action_usage(
-    rows: Sequence[Mapping[str, Any]],
-    path: str | os.PathLike,
-    *,
-    title: str = "Actions of the policy",
-) -> None:
+def plot_action_usage(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike) -> None:
     """Draws how often each group of actions is chosen, and how heavy the ops are that it is applied
     to (regal_transfer_learning, figure 7). ``rows`` are those of ``usage_by_group``."""
     figures.check_suffix(path)
@@ -34,19 +29,12 @@ def plot_action_usage(
         axes.set_xlabel(label)
     both[0].set_yticks(range(len(rows)), names)
     both[0].invert_yaxis()
-    figures.set_title(figure, title)
+    figures.set_title(figure, "Actions of the policy")
     figures.save_figure(figure, path)
 
 
-def plot_spread(
-    values: Mapping[str, Sequence[float]],
-    path: str | os.PathLike,
-    *,
-    x_label: str,
-    y_label: str,
-    title: str,
-) -> None:
-    """Draws a box a label with its runs as dots (regal_transfer_learning, figure 8)."""
+def plot_spread(values: Mapping[str, Sequence[float]], path: str | os.PathLike) -> None:
+    """Draws a box a number of rounds with its runs as dots (regal_transfer_learning, figure 8)."""
     figures.check_suffix(path)
     if not values or not all(len(of_one) for of_one in values.values()):
         raise OptionError("a box plot needs at least one value for each box")
@@ -70,7 +58,7 @@ def plot_spread(
         aside = 0.3 * (np.arange(len(of_one)) + 0.5) / len(of_one) - 0.15
         axes.plot(place + aside, of_one, "o", color=figures.SERIES[0], markersize=3, alpha=0.7)
     axes.set_xticks(places, [figures.plain(label) for label in values])
-    axes.set_xlabel(x_label)
-    axes.set_ylabel(y_label)
-    figures.set_title(figure, title)
+    axes.set_xlabel("rounds of message passing T")
+    axes.set_ylabel("best validation improvement [%]")
+    figures.set_title(figure, "Rounds of message passing")
     figures.save_figure(figure, path)

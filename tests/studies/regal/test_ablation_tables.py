@@ -4,7 +4,7 @@ import pytest
 
 from regal_jax.errors import OptionError
 from regal_jax.reporting.statistics import MeanInterval
-from regal_jax.studies.one_shot import ablation_plots, ablation_tables
+from regal_jax.studies.regal import ablation_plots, ablation_tables
 from tests.reporting.test_plots import check_png
 
 
@@ -73,9 +73,8 @@ def test_figure_7(tmp_path):
 def test_figure_8(tmp_path):
     path = tmp_path / "plot.png"
     pytest.importorskip("matplotlib")
-    labels = {"x_label": "T", "y_label": "%", "title": "t"}
-    ablation_plots.plot_spread({"0": [1.0, 2.0, 8.0], "2": [1.0]}, path, **labels)
+    ablation_plots.plot_spread({"0": [1.0, 2.0, 8.0], "2": [1.0]}, path)
     check_png(path)
     for values in ({}, {"0": []}):
         with pytest.raises(OptionError, match="at least one value"):
-            ablation_plots.plot_spread(values, path, **labels)
+            ablation_plots.plot_spread(values, path)

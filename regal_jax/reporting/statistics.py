@@ -11,6 +11,9 @@ from regal_jax.errors import OptionError
 
 LEAST_GRAPHS = 10
 """Graphs from which an interval is given: of fewer, a bootstrap's is much too narrow."""
+RESAMPLES = 2000
+"""Bootstrap samples."""
+
 _BATCH = 2**22
 """Numbers that are resampled at a time."""
 
@@ -54,33 +57,20 @@ def gap_percent(cost: ArrayLike, best: ArrayLike) -> np.ndarray:
     return np.where((best == 0) & (cost != 0), np.inf, 100.0 * (cost - best) / divisor)
 
 
-def mean_interval(
-    values_by_graph: Mapping[str, ArrayLike],
-    *,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> MeanInterval:
-    """The mean over graphs, with a bootstrap interval over graphs, BCa (Efron 1987).
+def mean_interval(values_by_graph: Mapping[str, ArrayLike]) -> MeanInterval:
+    """The mean over graphs, with a bootstrap interval of 95 % over graphs, BCa (Efron 1987).
 
     Args:
       values_by_graph: per graph one value a seed; these are averaged first, so that every graph
         counts the same and the interval is about other graphs, not other seeds.
-      confidence: of the interval, in (0, 1).
-      resamples: bootstrap samples.
-      seed: of the bootstrap.
 
     Raises:
-      OptionError: without graphs, for a graph without values, or for a confidence out of range.
+      OptionError: without graphs, or for a graph without values.
     """
     if not values_by_graph or any(np.size(values) == 0 for values in values_by_graph.values()):
         raise OptionError("a mean needs at least one graph, and at least one value for each")
-    if not 0 < confidence < 1:
-        raise OptionError(f"confidence must be between 0 and 1, got {confidence}")
     per_graph = np.array([np.asarray(values, float).mean() for values in values_by_graph.values()])
-    rng = np.random.default_rng(seed)
-    low, high = _bootstrap(per_graph, confidence, resamples, rng)
-    return MeanInterval(float(per_graph.mean()), low, high, len(per_graph))
+    return MeanInterval(float(per_graph.mean()), *_bootstrap(per_graph), len(per_graph))
 
 
 def win_or_tie_share(costs: ArrayLike, references: ArrayLike) -> float:
@@ -101,17 +91,15 @@ def geometric_mean(values: ArrayLike) -> float:
     return float(np.exp(np.mean(np.log(values))))
 
 
-def _bootstrap(
-    values: np.ndarray, confidence: float, resamples: int, rng: np.random.Generator
-) -> tuple[float, float]:
+def _bootstrap(values: np.ndarray) -> tuple[float, float]:
     import scipy.stats  # a third of a second
 
     if len(values) < LEAST_GRAPHS or not np.all(np.isfinite(values)):
         return math.nan, math.nan
     if np.all(values == values[0]):
         return float(values[0]), float(values[0])
-    batch = max(1, _BATCH // len(values))
+    batch, rng = max(1, _BATCH // len(values)), np.random.default_rng(0)
     low, high = scipy.stats.bootstrap(
-        (values,), np.mean, n_resamples=resamples, batch=batch, confidence_level=confidence, rng=rng
+        (values,), np.mean, n_resamples=RESAMPLES, batch=batch, rng=rng
     ).confidence_interval
     return float(low), float(high)

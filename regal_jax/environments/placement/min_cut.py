@@ -70,7 +70,6 @@ def min_cut_bound(
     graph: ComputationGraph,
     *,
     order: np.ndarray | None = None,
-    enough: int | None = None,
     most_flows: int | None = None,
 ) -> CutBound:
     """The largest cut over the ops; those that need most in known orders are tried first.
@@ -78,7 +77,6 @@ def min_cut_bound(
     Args:
       graph: the graph.
       order: int[O], an order of the ops; the less it needs, the fewer flows it takes.
-      enough: stop at a bound of so many bytes, such as a known peak: more there can't be.
       most_flows: ops to try at most, None for all that matter.
 
     Raises OptionError for a limit below 1.
@@ -97,7 +95,7 @@ def min_cut_bound(
         if -size > at_most[op]:  # less by now
             heapq.heappush(todo, (-int(at_most[op]), op))
             continue
-        if at_most[op] <= best.num_bytes or (enough is not None and best.num_bytes >= enough):
+        if at_most[op] <= best.num_bytes:
             return dataclasses.replace(best, is_exact=True)
         if most_flows is not None and flows == most_flows:
             return best

@@ -17,6 +17,11 @@ _GRAPH = "a .json, .jsonl, .onnx, .pbtxt, .pb or .hlo / .txt (XLA) file"
 def add_graph(parser: argparse.ArgumentParser) -> None:
     """GRAPH, and what an ONNX model needs; ``read_graph`` reads it."""
     parser.add_argument("graph", metavar="GRAPH", type=text, help=_GRAPH)
+    add_dimensions(parser)
+
+
+def add_dimensions(parser: argparse.ArgumentParser) -> None:
+    """What an ONNX model may need."""
     parser.add_argument(
         "--dimensions",
         type=sizes,

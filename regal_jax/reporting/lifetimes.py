@@ -26,32 +26,46 @@ class Lifetimes(NamedTuple):
 
 def lifetimes(graph: ComputationGraph, schedule: Schedule) -> Lifetimes:
     """The copies that a valid schedule has in memory (BUILD_NOTES.md, section 3)."""
-    end, steps = len(schedule.steps), describe_steps(graph, schedule)
-    row = np.zeros(graph.num_ops, np.int64)
-    runs = steps.tensor < 0
-    row[steps.op[runs]] = np.flatnonzero(runs) + 1
-    made = np.flatnonzero(graph.producer >= 0)
-    sent = np.flatnonzero(~runs)
-    consumed, users = graph.consumers.row_of_value(), graph.consumers.values
-    first, last = {}, {}
-    for tensor in made.tolist():
+    steps, row, read = (
+        describe_steps(graph, schedule),
+        op_rows(graph, schedule),
+        readers(graph, schedule),
+    )
+    first = {}
+    for tensor in np.flatnonzero(graph.producer >= 0).tolist():
         op = graph.producer[tensor]
         first[tensor, int(schedule.placement[op])] = int(row[op])
-    for step in sent.tolist():
-        tensor = int(steps.tensor[step])
-        first[tensor, int(steps.target[step])] = step + 1
-        last[tensor, int(steps.source[step])] = step + 1
-    for tensor, op in zip(consumed.tolist(), users.tolist(), strict=True):
-        copy = tensor, int(schedule.placement[op])
-        first.setdefault(copy, 0)
-        last[copy] = max(last.get(copy, 0), int(row[op]))
-    kept = {
-        (tensor, device): end
-        for tensor, device in first
-        if graph.persistent[tensor] and _at_home(graph, schedule, tensor, device)
-    }
-    columns = [(*copy, begin, (last | kept).get(copy, begin)) for copy, begin in first.items()]
+    for step in np.flatnonzero(steps.tensor >= 0).tolist():
+        first[int(steps.tensor[step]), int(steps.target[step])] = step + 1
+    columns = []
+    for tensor, device in first | dict.fromkeys(copy for copy in read if copy not in first):
+        begin = first.get((tensor, device), 0)
+        kept = graph.persistent[tensor] and _at_home(graph, schedule, tensor, device)
+        end = len(schedule.steps) if kept else max(read.get((tensor, device), [begin]))
+        columns.append((tensor, device, begin, end))
     return Lifetimes(*np.array(columns, np.int64).reshape(-1, 4).T)
+
+
+def readers(graph: ComputationGraph, schedule: Schedule) -> dict[tuple[int, int], list[int]]:
+    """(tensor, device) -> the rows that read that copy, ascending: ops there, and transfers that
+    leave. Copies that nothing reads are left out."""
+    steps, row = describe_steps(graph, schedule), op_rows(graph, schedule)
+    found: dict[tuple[int, int], list[int]] = {}
+    consumed, users = graph.consumers.row_of_value(), graph.consumers.values
+    for tensor, op in zip(consumed.tolist(), users.tolist(), strict=True):
+        found.setdefault((tensor, int(schedule.placement[op])), []).append(int(row[op]))
+    for step in np.flatnonzero(steps.tensor >= 0).tolist():
+        copy = int(steps.tensor[step]), int(steps.source[step])
+        found.setdefault(copy, []).append(step + 1)
+    return {copy: sorted(rows) for copy, rows in found.items()}
+
+
+def op_rows(graph: ComputationGraph, schedule: Schedule) -> np.ndarray:
+    """int64[O]: the row of each op."""
+    steps, row = describe_steps(graph, schedule), np.zeros(graph.num_ops, np.int64)
+    runs = steps.tensor < 0
+    row[steps.op[runs]] = np.flatnonzero(runs) + 1
+    return row
 
 
 def _at_home(graph: ComputationGraph, schedule: Schedule, tensor: int, device: int) -> bool:

@@ -6,10 +6,12 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import regal_jax as rj
 from regal_jax import cli
 from regal_jax.cli import explain as explain_command
 from regal_jax.compiler.explain.explain import explain
 from regal_jax.compiler.explain.text import explanation_text
+from tests.reporting.cases import hand_graph, hand_schedule
 
 MODEL = """
 import jax, jax.numpy as jnp
@@ -152,3 +154,24 @@ def test_json_is_in_bytes(dump, capsys):
     assert told["lower_bound"] == explanation.bound.num_bytes
     assert [one["saves"] for one in told["remedies"]] == [r.saves for r in explanation.remedies]
     assert told["allocated"]["total"] == explanation.allocated.total
+
+
+def test_a_graph_and_its_schedule_are_explained(tmp_path, capsys):
+    graph, schedule, html = (tmp_path / name for name in ("g.json", "s.json", "p.html"))
+    rj.save_graph(hand_graph(), graph)
+    rj.save_schedule(hand_schedule(), schedule)
+    assert run(graph, f"--schedule={schedule}", f"--html={html}", "--top=2") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("hand: peak memory 153 B, at step 3 of 6, device 0 of 2")
+    assert "the largest 2 of 3" in out
+    assert out.endswith(f"\nwrote {html}\n")
+    assert "step by step" in html.read_text()
+    assert run(graph, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["peak"] == 156
+    assert run(graph, f"--schedule={tmp_path / 'none.json'}") == 2
+    assert "no such file" in assert_one_line(capsys)
+
+
+def test_dimensions_are_of_onnx_models(dump, capsys):
+    assert run(dump, "--dimensions=batch=1") == 2
+    assert "only ONNX models have --dimensions" in assert_one_line(capsys)

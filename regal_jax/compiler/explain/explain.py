@@ -1,4 +1,5 @@
-"""``rj.explain``: from a function, a compiled one, a text or a file to its explanation."""
+"""``rj.explain``: from a function, a compiled one, a module of PyTorch, a graph, a text or a file
+to its explanation."""
 
 import contextlib
 import importlib
@@ -12,24 +13,34 @@ from typing import Any
 import jax
 
 from regal_jax.compiler.explain.explanation import Explanation, explain_module
+from regal_jax.compiler.explain.graph_explanation import GraphExplanation, explain_graph
 from regal_jax.compiler.xla.candidates import Search
 from regal_jax.compiler.xla.reschedule import memory_of
 from regal_jax.errors import DAMAGE, ImporterError, OptionError, RegalError
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.importers.any_file import import_graph
+from regal_jax.graphs.importers.torch.model import from_torch
 from regal_jax.graphs.importers.xla.module import text_of
 from regal_jax.graphs.importers.xla.text import parse_module
 
 
-def explain(source: Any, *args: Any, search: bool | Search = False, **kwargs: Any) -> Explanation:
-    """Why a compiled program's memory peak is where it is, what bounds it, what would lower it.
+def explain(
+    source: Any, *args: Any, search: bool | Search = False, **kwargs: Any
+) -> Explanation | GraphExplanation:
+    """Why a program's or a schedule's memory peak is where it is, what bounds and would lower it.
 
-    ``regal_jax.reporting`` shows it: ``text.explanation_text`` and
-    ``page.write_page``.
+    Of JAX functions and XLA programs it is an ``Explanation``, shown by ``text.explanation_text``
+    and ``page.write_page``; of graphs, modules of PyTorch and ONNX models a ``GraphExplanation``,
+    shown by ``graph_text.graph_explanation_text`` and ``reporting.graph_page``.
 
     Args:
       source: a function and, after it, arguments to compile it for (arrays or
         ``jax.ShapeDtypeStruct``); it may be jitted, or be one of ``rj.jit``. Or, without
         arguments, ``jax.stages.Lowered`` or ``Compiled``; the text of a scheduled HLO module; the
-        path of a file of it, or of a serialized module (``.pb``).
+        path of a file of it, or of a serialized module (``.pb``). Or a module or an exported
+        program of PyTorch and, after it, example inputs, traced as by ``rj.from_torch``; a
+        ``ComputationGraph`` and, after it, a schedule of it (program order on one device without);
+        the path of a graph file or an ONNX model.
       search: whether better orders are searched for, or how.
 
     Raises:
@@ -37,6 +48,10 @@ def explain(source: Any, *args: Any, search: bool | Search = False, **kwargs: An
         a function that ``rj.jit(strict=True)`` refuses. OptionError: arguments where none belong.
         What the function raises when it is traced passes.
     """
+    graph = _graph(source, args, kwargs)
+    if graph is not None:
+        schedule = args[0] if isinstance(source, ComputationGraph) and args else None
+        return explain_graph(graph, schedule, search=bool(search))
     temp_bytes = None
     if callable(source) or hasattr(source, "compile"):
         source = _compiled(source, args, kwargs)
@@ -56,13 +71,28 @@ def explain(source: Any, *args: Any, search: bool | Search = False, **kwargs: An
         raise ImporterError(f"{where}: a malformed HLO module ({reason})") from error
 
 
-def explain_named(name: str, *, search: bool | Search = False) -> Explanation:
+GRAPH_FILES = (".json", ".jsonl", ".jsonl.gz", ".onnx", ".pbtxt")
+
+
+def _graph(source: Any, args: tuple, kwargs: dict[str, Any]) -> ComputationGraph | None:
+    """The graph that a source is or stands for; None for programs of XLA."""
+    if isinstance(source, ComputationGraph):
+        return source
+    if any(kind.__module__.split(".")[0] == "torch" for kind in type(source).__mro__):
+        return from_torch(source, *args, **kwargs)
+    if isinstance(source, str | os.PathLike) and str(source).lower().endswith(GRAPH_FILES):
+        return import_graph(source)
+    return None
+
+
+def explain_named(name: str, *, search: bool | Search = False) -> Explanation | GraphExplanation:
     """``explain`` for what a name on the command line stands for.
 
     Args:
       name: a file that there is; else ``package.module:function`` or ``path/to/file.py:function``,
-        a function that is called without arguments and returns (function, arguments), or a lowered
-        or compiled function. Modules are looked for in the working directory, too.
+        a function that is called without arguments and returns (function, arguments), a lowered
+        or compiled function, or (module of PyTorch, example inputs). Modules are
+        looked for in the working directory, too.
       search: as of ``explain``.
 
     Raises:
@@ -87,7 +117,7 @@ def _parts(made: Any) -> tuple[Any, tuple]:
     if isinstance(made, tuple) and len(made) == 2 and callable(made[0]):
         fn, args = made
         return fn, tuple(args) if isinstance(args, tuple | list) else (args,)
-    if hasattr(made, "compile") or hasattr(made, "as_text"):
+    if isinstance(made, ComputationGraph) or hasattr(made, "compile") or hasattr(made, "as_text"):
         return made, ()
     kind = type(made).__name__
     raise ImporterError(

@@ -7,11 +7,12 @@ import jax
 import numpy as np
 
 from regal_jax.datasets.zoo.recipes import flax_models, jax_programs, jax_steps
-from regal_jax.datasets.zoo.recipes.flax_families import family_model
+from regal_jax.datasets.zoo.recipes.flax_families import can_checkpoint, family_model
 from regal_jax.errors import OptionError
 
-MODES = ("inference", "training", "training_adam")
-"""The outputs; the loss and its gradients; those and an update by Adam, with donated state."""
+MODES = jax_steps.CHECKPOINTED
+"""The outputs; the loss and its gradients; those and an update by Adam, with donated state; the
+gradients with activations that are computed again, of Flax modules that can."""
 
 VARIANT = 1
 """Which size of each family: the second, as the first ones are tiny."""
@@ -69,18 +70,22 @@ def program(name: str) -> Program:
     """The program of a name. Raises OptionError (``check_name``)."""
     check_name(name)
     family, _, mode = name.partition("/")
-    return Program(name, *jax_steps.step_of(_model(family), mode))
+    checkpointed = mode == "training_checkpointed"
+    return Program(name, *jax_steps.step_of(_model(family, checkpointed), mode))
 
 
 def _has(family: str, mode: str) -> bool:
     """Programs that aren't networks have no parameters to update."""
-    return family in _flax() or mode in _jax()[family].modes
+    if family not in _flax():
+        return mode in _jax()[family].modes
+    return mode in jax_steps.ADAM or can_checkpoint(_flax()[family])
 
 
-def _model(family: str) -> jax_steps.Model:
+def _model(family: str, checkpointed: bool) -> jax_steps.Model:
     if family in _flax():
         variants = _flax()[family].variants
-        return family_model(_flax()[family], variants[min(VARIANT, len(variants) - 1)])
+        variant = variants[min(VARIANT, len(variants) - 1)]
+        return family_model(_flax()[family], variant, checkpointed)
     found = _jax()[family]
     sizes = found.sizes[min(VARIANT, len(found.sizes) - 1)]
     return jax_programs.program_model(found, sizes)

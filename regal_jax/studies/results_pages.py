@@ -19,8 +19,10 @@ from regal_jax.graphs import files
 from regal_jax.reporting import results, tables
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import LEAST_GRAPHS
+from regal_jax.studies import systems
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.paired import paired_table
+from regal_jax.studies.compiler import tables as compiler_tables
 from regal_jax.studies.flags import option
 from regal_jax.studies.gflownet import tables as gflownet_tables
 from regal_jax.studies.one_shot.tables import PUBLISHED_TPCH, gaps, makespans
@@ -205,12 +207,22 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "gflownet_real": gflownet_tables.page,
         "gflownet_real_spread": gflownet_tables.page_of_spread,
         "gflownet_real_paired": functools.partial(gflownet_tables.page_of_pairs, TRIALS),
+        "xla": compiler_tables.xla_page,
+        "onnx": compiler_tables.onnx_page,
         "proofs": proofs_report.page,
         "proofs_compared": proofs_report.proven,
     }
 )
 """How each table is made of its rows, those of the file with its name, or the name without
 "_paired" or "_spread"."""
+
+SUMMARIES: Mapping[str, Callable[[systems.Read], str]] = MappingProxyType(
+    {
+        "surprises": lambda read: compiler_tables.surprises(read("xla"), read("onnx")),
+        "systems": systems.table,
+    }
+)
+"""Tables of several files' rows."""
 
 
 def _without(pattern: re.Pattern[str], text: str) -> str:
@@ -224,12 +236,15 @@ def _pages(folder: Path) -> Iterator[Path]:
 
 
 def _table(name: str, folder: Path) -> str:
-    path = (
-        folder / "docs" / "results" / f"{name.removesuffix('_paired').removesuffix('_spread')}.csv"
-    )
+    def read(file: str) -> Sequence[Row]:
+        return results.read_results(folder / "docs" / "results" / f"{file}.csv")
+
+    if name in SUMMARIES:
+        return "\n" + SUMMARIES[name](read) + "\n"
     if name not in TABLES:
-        raise RegalError(f"results: {name}: is none of {', '.join(TABLES)}; correct the page")
-    return "\n" + TABLES[name](results.read_results(path)) + "\n"
+        known = ", ".join([*TABLES, *SUMMARIES])
+        raise RegalError(f"results: {name}: is none of {known}; correct the page")
+    return "\n" + TABLES[name](read(name.removesuffix("_paired").removesuffix("_spread"))) + "\n"
 
 
 def _caption(rows: Sequence[Row]) -> str:

@@ -12,7 +12,8 @@ def test_there_are_many_of_every_kind():
     names = jax_train_steps.program_names()
     assert len(names) == len(set(names)) >= 100
     for mode in jax_train_steps.MODES:
-        assert sum(name.endswith(f"/{mode}") for name in names) >= 40
+        least = 20 if mode == "training_checkpointed" else 40
+        assert sum(name.endswith(f"/{mode}") for name in names) >= least
 
 
 @pytest.mark.parametrize("name", ["mmoe/training_adam", "dlrm/training", "strassen/training"])
@@ -30,6 +31,15 @@ def test_arguments_fit_and_are_those_of_their_seed(name):
     found = program.jitted()(*first)
     assert jax.tree.structure(found) == jax.tree.structure(outputs)
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(found))
+
+
+def test_checkpointed_steps_compute_activations_again():
+    once, again = (
+        str(jax.make_jaxpr(program.function)(*program.shapes))
+        for program in map(jax_train_steps.program, ("vit/training", "vit/training_checkpointed"))
+    )
+    assert "remat" not in once
+    assert "remat" in again
 
 
 def test_only_train_steps_with_an_optimizer_donate():

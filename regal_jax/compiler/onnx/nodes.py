@@ -55,7 +55,8 @@ class _Nodes:
         read = names_read(node)
         inputs = [self._existing(self.environment[name]) for name in read]
         inputs += [self.made[name] for name in read if name in self.made]
-        written = {name: self.environment[name] for name in node.output if name}
+        known = (name for name in node.output if name in self.environment)  # no unread masks
+        written = {name: self.environment[name] for name in known}
         new = [base for base in dict.fromkeys(written.values()) if self._is_new(base)]
         op = len(self.builder.ops)
         outputs = self.builder.add_op(

@@ -78,13 +78,15 @@ class MachineProblem:
       candidates are the ready ops (those whose producers have been released) and the ops with a
       window whose producers have all started, some at t just now perhaps, and end by t + window.
       The candidate of highest priority of those not yet considered at t is considered next:
-        - A ready op that fits the free units starts, if it also fits beside what is held, of its
-          type, by those considered before it that could start before it would end. (So ops that
-          end in time fill the gap, and ops of demand 0 always start. An op that is refused here
-          holds nothing.)
-        - A ready op with a window that doesn't fit the free units, and an op that is not ready,
-          hold their demand until the decision at t is over. They could start when their producers
-          have ended and as many running ops, those started at t so far included, as must.
+
+      - A ready op that fits the free units starts, if it also fits beside what is held, of its
+        type, by those considered before it that could start before it would end. (So ops that
+        end in time fill the gap, and ops of demand 0 always start. An op that is refused here
+        holds nothing.)
+      - A ready op with a window that doesn't fit the free units, and an op that is not ready,
+        hold their demand until the decision at t is over. They could start when their producers
+        have ended and as many running ops, those started at t so far included, as must.
+
       With all windows 0 this is parallel generation. When nothing runs, all candidates are ready
       and all units free, so the first op starts: there is no deadlock.
 

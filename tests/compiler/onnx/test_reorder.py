@@ -137,6 +137,18 @@ def test_outputs_are_the_same_bit_for_bit(proto, flag):
         assert before.tobytes() == after.tobytes()
 
 
+def test_a_mask_of_dropout_that_nobody_reads_takes_no_memory():
+    nodes = [
+        helper.make_node("Tanh", ["x"], ["t"]),
+        helper.make_node("Dropout", ["t"], ["u", "mask"]),
+        helper.make_node("Tanh", ["u"], ["y"]),
+    ]
+    proto = model(nodes, [info("x", 2, 6)], [info("y", 2, 6)])
+    reordered, report = reorder_onnx(proto, **QUICK)
+    assert reordered == proto
+    assert report.peak_after == 3 * 2 * 6 * 4  # x, t and y
+
+
 def test_branches_are_finished_one_by_one():
     reordered, report = reorder_onnx(wide(5), method="auto", evaluations=1000)
     assert report.peak_before == 40 + 5 * 40 + 4

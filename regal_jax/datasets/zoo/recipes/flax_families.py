@@ -47,7 +47,7 @@ def each(option: str, *values: Any, **more: Any) -> list[dict[str, Any]]:
 
 def family_recipes(family: Family) -> Iterator[Recipe]:
     """One recipe a variant, numbered from 1; modules with a field ``remat`` can be checkpointed."""
-    checkpoints = "remat" in getattr(family.module, "__dataclass_fields__", {})
+    checkpoints = can_checkpoint(family)
     for rank, variant in enumerate(family.variants):
         modes: Sequence[str] = jax_steps.ADAM if rank < WITH_ADAM else jax_steps.TRAINING
         modes = (*modes, "training_checkpointed") if checkpoints else modes
@@ -56,6 +56,11 @@ def family_recipes(family: Family) -> Iterator[Recipe]:
         yield jax_steps.model_recipe(
             f"{name}_{rank + 1}", name, partial(family_model, family, variant), modes
         )
+
+
+def can_checkpoint(family: Family) -> bool:
+    """Whether a family's activations can be computed again in the backward pass."""
+    return "remat" in getattr(family.module, "__dataclass_fields__", {})
 
 
 def flax_model(module: nn.Module, inputs: Sequence[Input]) -> jax_steps.Model:

@@ -1,0 +1,91 @@
+"""Tables of what orders save in XLA and in ONNX files, from rows of results."""
+
+from collections.abc import Sequence
+
+from regal_jax.reporting.results import Row
+from regal_jax.reporting.tables import human_bytes, markdown_table
+from regal_jax.studies.compiler.xla_memory import DEFAULT, MEMORY, OURS
+
+Line = dict[str, str]
+
+
+def xla_page(rows: Sequence[Row]) -> str:
+    """Temporaries of programs in XLA's orders and in ours, in Markdown."""
+    caption = (
+        f"Temporaries that XLA allocates (JAX {_only(rows, 'jax')}, {_only(rows, 'platform')}),"
+        " by its default scheduler,\nits memory-optimised one, and `rj.jit`; and ours over the"
+        " better of XLA's."
+    )
+    return f"{caption}\n\n{markdown_table(xla_lines(rows))}\n"
+
+
+def xla_lines(rows: Sequence[Row]) -> list[Line]:
+    """A line a program."""
+    lines = []
+    for name, of in _by_graph(rows).items():
+        default, memory, ours = (of[m, "temp_bytes"] for m in (DEFAULT, MEMORY, OURS))
+        lines.append(
+            {
+                "program": f"`{name}`",
+                "`jax.jit`": human_bytes(default),
+                "XLA's memory scheduler": human_bytes(memory),
+                "`rj.jit`": human_bytes(ours),
+                "ratio": f"{of[OURS, 'temp_ratio']:.2f}",
+            }
+        )
+    return lines
+
+
+def onnx_page(rows: Sequence[Row]) -> str:
+    """Peaks of ONNX models in the order of the file and in ours, in Markdown."""
+    caption = "Peak memory by the cost model, nodes run in the order of the file and in ours."
+    return f"{caption}\n\n{markdown_table(onnx_lines(rows))}\n"
+
+
+def onnx_lines(rows: Sequence[Row]) -> list[Line]:
+    """A line a model."""
+    return [
+        {
+            "model": f"`{name}`",
+            "order of the file": human_bytes(of["file", "peak"]),
+            "`rj.reorder_onnx`": human_bytes(of["regal_jax", "peak"]),
+            "least of any order": human_bytes(of["bound", "lower_bound"]),
+        }
+        for name, of in _by_graph(rows).items()
+    ]
+
+
+def surprises(xla: Sequence[Row], onnx: Sequence[Row]) -> str:
+    """The README's first table: a few of both, in Markdown."""
+    lines = [
+        _surprise(label, line["`jax.jit`"], line["XLA's memory scheduler"], line["`rj.jit`"])
+        for name, label in _PROGRAMS.items()
+        for line in xla_lines([row for row in xla if row["graph"] == name])
+    ]
+    for line in onnx_lines([row for row in onnx if row["graph"] == _MODEL]):
+        lines.append(_surprise(_LABEL, line["order of the file"], "", line["`rj.reorder_onnx`"]))
+    return markdown_table(lines) + "\n"
+
+
+_PROGRAMS = {
+    "vit/training_checkpointed": "XLA: ViT with `jax.checkpoint`, gradients",
+    "transformer_encoder/training_checkpointed": "XLA: Transformer encoder, the same",
+    "nasnet/training": "XLA: NASNet cells, gradients",
+}
+_MODEL, _LABEL = "light_inception_v2", "ONNX: Inception v2, a test file of `onnx`"
+
+
+def _surprise(program: str, default: str, memory: str, ours: str) -> Line:
+    line = {"program": program, "by default": default}
+    return line | {"XLA's memory scheduler": memory, "in our order": ours}
+
+
+def _by_graph(rows: Sequence[Row]) -> dict[str, dict[tuple[str, str], float]]:
+    found: dict[str, dict[tuple[str, str], float]] = {}
+    for row in rows:
+        found.setdefault(row["graph"], {})[row["method"], row["metric"]] = float(row["value"])
+    return found
+
+
+def _only(rows: Sequence[Row], column: str) -> str:
+    return ", ".join(sorted({row[column] for row in rows}))

@@ -1,0 +1,111 @@
+"""The README's table of systems: what each is ahead of its control, from the rows of its page."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from regal_jax.reporting.results import Row
+from regal_jax.reporting.tables import markdown_table
+from regal_jax.studies.comparison import searches
+from regal_jax.studies.comparison.paired import paired_table
+from regal_jax.studies.gflownet import tables as gflownet_tables
+from regal_jax.studies.proofs import report
+from regal_jax.studies.regal.tables import paper_of, reference_of
+
+Read = Callable[[str], Sequence[Row]]
+"""The rows of ``docs/results/NAME.csv``."""
+
+
+def table(read: Read) -> str:
+    """A line a system, in Markdown."""
+    lines = [_proofs, _regal, _regal_paper, _topoformer, _one_shot, _sequencing, _gflownet, _trials]
+    return markdown_table([line(read) for line in lines]) + "\n"
+
+
+def _line(system: str, what: str, measured: str, page: str) -> dict[str, str]:
+    return {
+        "system": system,
+        "what it does": what,
+        "measured": f"{measured} ([rows](docs/results/{page}.md))",
+    }
+
+
+def _proofs(read: Read) -> dict[str, str]:
+    answers = list(report.best_known(read("proofs"), "1 device").values())
+    optimal = 100 * np.mean([answer.gap <= 0 for answer in answers])
+    text = f"{optimal:.0f} % of {len(answers):,} graphs proven optimal on one device"
+    return _line("`auto`, `exact` (ours)", "orders by minimum cuts, with proofs", text, "proofs")
+
+
+def _regal(read: Read) -> dict[str, str]:
+    lines = paired_table(read("regal_memory"), "regal")
+    less = {
+        line["evaluations"]: line["less, %"]
+        for line in lines
+        if line["over"] == "`dispatch`" and line["setting"] == "as traced"
+    }
+    parts = ", ".join(f"{less[count]} ({count})" for count in ("1", "20", "5,000"))
+    text = f"% less memory than without its network, by evaluations: {parts}"
+    return _line("`regal` (ours)", "a network chooses dispatching rules", text, "regal")
+
+
+def _regal_paper(read: Read) -> dict[str, str]:
+    rows = [row for row in read("regal_memory") if row["setting"] == "as traced"]
+    own = next(r["method"] for r in rows if r["method"].startswith("regal_paper"))
+    rows = [row for row in rows if row["method"] in (own, reference_of(rows))]
+    lines = searches.summary(rows, "as traced", reference_of(rows))
+    (gain,) = (line.improvement for line in lines if line.method == own)
+    published, _ = paper_of("regal_paper", "peak_memory") or (None, 0.0)
+    text = f"{gain.text('.1f')} % less memory than BRKGA (paper, its graphs: {published})"
+    return _line("REGAL, as published", "a GNN steers BRKGA's mutants", text, "regal")
+
+
+def _topoformer(read: Read) -> dict[str, str]:
+    text = "an earlier version alone, to be measured again"
+    return _line("Topoformer", "one-pass priorities for an order", text, "topoformer")
+
+
+def _one_shot(read: Read) -> dict[str, str]:
+    what = "Gumbel-top-k priorities, machine types"
+    text = _range(read("one_shot_graphs"), "one_shot", "noisy_rule")
+    return _line("One-shot sampling", what, text, "one_shot")
+
+
+def _sequencing(read: Read) -> dict[str, str]:
+    text = _range(read("sequencing"), "sequencing", "giffler_thompson")
+    return _line("`sequencing` (ours)", "job shops, choice by choice", text, "sequencing")
+
+
+def _range(rows: Sequence[Row], method: str, control: str) -> str:
+    """The least and largest mean gain over sets of graphs, 256 schedules each."""
+    lines = paired_table(rows, method)
+    wanted = (f"`{control}`", "256")
+    gains = [
+        float(line["less, %"].split()[0])
+        for line in lines
+        if (line["over"], line["evaluations"]) == wanted
+    ]
+    return (
+        f"{min(gains):.1f} to {max(gains):.1f} % shorter than its control `{control}`"
+        f" on {len(gains)} sets, best of 256"
+    )
+
+
+def _gflownet(read: Read) -> dict[str, str]:
+    found = _speedups(read, "gflownet", "list_sampling")
+    text = f"speedup {found} against sampling without a network"
+    return _line("GFlowNet", "many good schedules, to try on a target", text, "gflownet")
+
+
+def _trials(read: Read) -> dict[str, str]:
+    found = _speedups(read, "price_sweep 250000 trials", "gflownet")
+    text = f"speedup {found} against GFlowNet candidates"
+    return _line("trials (ours)", "each learns from those before", text, "gflownet")
+
+
+def _speedups(read: Read, method: str, control: str) -> str:
+    """The least and largest mean difference over targets."""
+    rows = read("gflownet_real")
+    pairs = gflownet_tables.paired(rows, rows[0]["setting"], method)
+    means = [pair.difference.mean for pair in pairs if pair.other == control]
+    return f"{min(means):+.2f} to {max(means):+.2f} on {len(means)} targets"

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 PHRASES = re.compile(
-    r"\bDeviations?\b(?=:| from)|\bnot in the\s+papers?\b|\(ours\)|\b(?:isn't|aren't)\s+published\b"
-    r"|\b[Tt]he\s+papers?\s+(?:doesn't|does\s+not|don't|leaves?|says?\s+nothing|gives?\s+no"
-    r"|names?\s+no|has\s+no)\b"
+    r"\bDeviations?\b(?=:| from)|\bnot\s+in\s+the\s+papers?\b|\(ours\b|,\s+ours[,:.]"
+    r"|\b(?:isn't|aren't)\s+published\b|\b[CEF]\.\d\s+doesn't\s+say|\bopen, chosen here\b"
+    r"|[;]\s*ours\s+(?:is|are)\b"
+    r"|\b[Tt]he\s+papers?\s+(?:doesn't|does\s+not|don't|leaves?|says?\s+(?:nothing|neither)"
+    r"|gives?\s+no|names?\s+no|has\s+no|is\s+silent)\b"
 )
 PAPERS = {
     "REGAL (regal_transfer_learning, regal_zero_shot_workshop)": (
@@ -27,20 +29,34 @@ PAPERS = {
     ),
     "Neural topological ordering (neural_topological_ordering)": (
         *("policies/topological_order", "policies/networks/topoformer", "search/orders"),
-        *("training/topological_order", "training/ordering", "methods/orders"),
+        *("training/topological_order", "training/ordering", "methods/topoformer"),
         *("graphs/features/ordering", "datasets/layered", "datasets/zoo/load"),
     ),
     "One-shot priority sampling (one_shot_priority_sampling)": (
         *("policies/one_shot", "training/one_shot", "methods/one_shot", "methods/rcpsp"),
-        *("search/rcpsp", "search/cp_sat/rcpsp", "datasets/job_shop", "datasets/machine"),
+        *(
+            "search/rcpsp",
+            "search/cp_sat/rcpsp",
+            "environments/rcpsp",
+            "datasets/job_shop",
+            "datasets/machine",
+        ),
         *("studies/one_shot", "datasets/project_scheduling", "graphs/features/rcpsp"),
     ),
     "Robust scheduling with GFlowNets (gflownet_robust_scheduling)": (
         *("policies/gflownet", "training/gflownet", "training/flow", "training/ppo"),
         *("methods/samplers", "methods/trials", "environments/execution", "reporting/diversity"),
-        *("environments/construction", "search/placements/candidates", "graphs/features/construction"),
+        *(
+            "environments/construction",
+            "search/placements/candidates",
+            "graphs/features/construction",
+        ),
         *("graphs/rewrites/subgraphs", "datasets/flow_corpora", "datasets/makespan_graphs"),
-        *("studies/gflownet", "search/placements/calibration", "search/list_scheduling/price_sweep"),
+        *(
+            "studies/gflownet",
+            "search/placements/calibration",
+            "search/list_scheduling/price_sweep",
+        ),
     ),
     "Classical list scheduling": ("search/list_scheduling/heuristics",),
     "Ours: no paper to deviate from": (
@@ -97,7 +113,7 @@ def _assigned(node: ast.AST | None) -> str:
 
 def _split(docstring: str) -> list[str]:
     """Paragraphs, each with the bullets behind it, and arguments."""
-    starts = r"\n\s*\n(?!\s*- )|\n(?=\s+\*{0,2}\w+(?:, \*{0,2}\w+)*: )"
+    starts = r"\n\s*\n(?!\s*- )|\n(?=  \*{0,2}\w+(?:, \*{0,2}\w+)*: )"
     return [part for part in re.split(starts, docstring) if part.strip()]
 
 

@@ -16,11 +16,12 @@ import deviations
 import flax.serialization
 import jax
 
-from regal_jax import cli, registry
+import regal_jax
+from regal_jax import registry
 from regal_jax.reporting.tables import human_bytes, markdown_table
 from regal_jax.studies.zoo import card, page
 
-PACKAGE = Path(cli.__file__).parent
+PACKAGE = Path(regal_jax.__file__).parent
 OWN = "ours, or classical"
 
 

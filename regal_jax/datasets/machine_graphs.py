@@ -39,9 +39,9 @@ def machine_graph(family: str, seed: int | Sequence[int], num_ops: int = 1000) -
     """One random graph; the same arguments give the same graph.
 
     Durations are round(100 m) + 1, with m of each op from the mixture of four Gaussians, projected
-    on the non-negative numbers: max(m, 0). Demands are 1. C.3 gives the means and deviations of the
-    mixture but leaves its weights open; these are those of the paper that it takes the means from
-    (Gagrani et al. 2022, eq. 16: 0.3, 0.3, 0.3, 0.1).
+    on the non-negative numbers: max(m, 0). Demands are 1. Deviation: C.3 gives the means and
+    deviations of the mixture without its weights; these are those of the paper that it takes the
+    means from (Gagrani et al. 2022, eq. 16: 0.3, 0.3, 0.3, 0.1).
 
     Args:
       family: "layered" (``datasets.layered``, default parameters); "erdos_renyi" and

@@ -4,6 +4,10 @@ The released graphs are not public; this follows what is known of their recipe. 
 ``RegalSyntheticConfig`` is marked with its source: [R] the README of REGAL's repository; [S] the
 later papers that use the set; [T] TrafPy, a re-implementation; [M] the appendix of the ICLR 2020
 paper from memory; [?] open, chosen here.
+
+Deviations: two models of run times, since the released example contradicts the recipe; source and
+sink aren't counted among the 50 to 200 nodes; graphs aren't filtered by what BRKGA gains on them,
+whose limits aren't published.
 """
 
 import dataclasses

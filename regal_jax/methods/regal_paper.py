@@ -31,8 +31,9 @@ _method = functools.partial(registry.method, reads_policy=True, learned=True)
 def run_regal_paper(problem: PlacementProblem, budget: Budget) -> Result:
     """REGAL as published: 400 evaluations for features, the rest steered by the policy.
 
-    The shipped policies have more features than the paper's (``features.policy_inputs``), and race
-    against the features' search (``RegalConfig.race``); all evaluations are counted.
+    Deviations: it takes the policy's most likely actions, where the paper samples them. The shipped
+    policies have more features than the paper's (``features.policy_inputs``), and race against the
+    features' search (``RegalConfig.race``); all evaluations are counted.
     """
     return evolve(problem, budget, "regal")
 

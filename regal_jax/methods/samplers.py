@@ -29,7 +29,7 @@ from regal_jax.search.placements.candidates import Candidates
 from regal_jax.training import checkpoints
 
 POPULATION = BRKGAConfig(population=500, elites=100, children=350)
-"""Of the genetic samplers; the paper uses pymoo's BRKGA without naming its parameters.
+"""Of the genetic samplers. Deviation: the paper uses pymoo's BRKGA without naming its parameters.
 
 These are the shares and the elite bias of pymoo's defaults (a fifth elites, seven tenths children,
 0.7) at half of their size, so that the elites are as many as the paper's candidates. On six random
@@ -119,7 +119,8 @@ def sample_lists(problem: PlacementProblem, budget: Budget) -> Candidates:
 @registry.sampler("random_ties")
 def sample_random_ties(problem: PlacementProblem, budget: Budget) -> Candidates:
     """List scheduling by critical path, each op on any of the devices that are free: the paper's
-    (section 5) doesn't say which. By the proxy all are alike."""
+    (section 5) doesn't say which. By the proxy all are alike. Deviation: ``critical_path`` takes
+    the first of them, which saves transfers."""
     options = dataclasses.replace(budget.options, temperature=0.0)
     return sample_lists(problem, budget._replace(options=options))
 

@@ -58,8 +58,9 @@ def number_distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def one_hot_distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Squared distances of placements written one-hot times PAPER_WEIGHT (a ``PlacementDistance``).
 
-    What fits the paper's numbers, though it doesn't say so. Independent random placements on four
-    devices differ in 3/4 of the ops, so these are 10 * sqrt(2 * 3/4 * ops) apart: 86.6 for 50 ops,
+    Deviation: what fits the paper's numbers, though it doesn't say so. Independent random
+    placements on four devices differ in 3/4 of the ops, so these are 10 * sqrt(2 * 3/4 * ops)
+    apart: 86.6 for 50 ops,
     108.2 for 78. The paper's GFlowNet has sqrt(d_sen**2 - d_inv**2) = 86.8 in table 2 (50 ops) and
     108.1 in table 1 (about 78 ops). Device numbers would fit with a factor of 7.75.
     """

@@ -191,7 +191,7 @@ def _state_flows(
     each op to come, beside the reward of the state's lower bound on the makespan.
 
     Flows of states are sums over the schedules to come, so their logarithms grow with the ops, and
-    fall as the bound rises (forward-looking flows, Pan et al. 2023).
+    fall as the bound rises (forward-looking flows, Pan et al. 2023; not in the paper).
     """
     real = flow.real_steps(drawn)
     start = jnp.take_along_axis(drawn.start, jnp.where(real, drawn.op, 0), axis=1)

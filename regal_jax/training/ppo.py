@@ -31,7 +31,8 @@ METRICS = ("loss", "speedup", "best_speedup", "entropy", "passes", "gradient_nor
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PPOTraining(FlowPlan):
     """Hyperparameters; the paper gives the temperature and that both the entropy's weight and the
-    learning rate decay, the others are Spinning Up's or, where marked, ours.
+    learning rate decay, the others are Spinning Up's or, where marked, ours. Deviation: the value
+    function is a head on the policy's encoder.
 
     Attributes:
       temperature: of the reward.

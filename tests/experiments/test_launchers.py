@@ -1,4 +1,4 @@
-"""What the README tells people to run, run."""
+"""What the pages tell people to run, run: the launchers."""
 
 import contextlib
 import gzip
@@ -119,17 +119,6 @@ def test_the_model_zoo_is_built_packed_and_looked_at(tmp_path):
     page = tmp_path / "zoo.html"
     launch("model_zoo_page.py", f"--card={packed}/model_zoo.csv", f"--output={page}")
     assert "flax/mlp" in page.read_text()
-
-
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-
-
-@pytest.mark.parametrize("block", range(len(BLOCKS)))
-def test_python_in_the_readme(block, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    exec(BLOCKS[block], {})
-    assert block or (tmp_path / "schedule.json").exists()
 
 
 def test_proofs(tmp_path):

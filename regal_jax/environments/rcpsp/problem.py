@@ -69,8 +69,8 @@ class MachineProblem:
       time is the same time again: what it makes ready is considered there.
     - "serial" (Kolisch 1996; active schedules, one of which is optimal): op by op, the one of
       highest priority of those whose producers are all scheduled, each at the earliest time, not
-      before its producers end, at which its units are free for all its duration (for an op of no
-      duration: at once).
+      before its producers end, at which its units are free for all its duration (at once if that
+      is 0).
     - "lookahead" (ours, after the parameterized active schedules of Goncalves, Mendes and Resende
       2005, "A hybrid genetic algorithm for the job shop scheduling problem"): parallel generation
       in which units may be held for an op that can't start yet. The second O genes are windows, in

@@ -23,7 +23,7 @@ def makespan_features(graph: ComputationGraph, feature_set: MakespanFeatureSet) 
     """float32[O, F]: 1 feature in the "paper" set, 14 in the "extended" one.
 
     The "paper" set (gflownet_robust_scheduling, E.1) is the op's duration, here over the mean of
-    all (the paper's are U(0, 1), so about 1 as well). The "extended" set, ours:
+    all (not in the paper, whose are U(0, 1), so about 1 as well). The "extended" set, ours:
 
     - duration over the mean, and its logarithm (of 1 more);
     - duration, longest path before the op, longest path from it on, and slack, over the critical

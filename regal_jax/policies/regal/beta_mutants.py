@@ -1,4 +1,8 @@
-"""Actions to distributions: quantised Beta distributions and elite biases (REGAL A.2)."""
+"""Actions to distributions: quantised Beta distributions and elite biases (REGAL A.2).
+
+Deviation: transfer priorities stay uniform, as the workshop paper says (its A.2); the later paper
+is silent.
+"""
 
 import functools
 from typing import NamedTuple

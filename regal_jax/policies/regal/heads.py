@@ -57,6 +57,9 @@ def mutant_policy(
       size: of op representations. rounds, aggregation, normalise: of the message passing.
       head: "independent" (eq. 6), or "autoregressive": an LSTM along the ops' order, fed with the
         choices made so far (section 3.3).
+
+    Deviations: the autoregressive head runs along op indices, which importers make topological. The
+    last layer of a new policy is zero, so that it starts uniform.
     """
     encoders: dict[str, NewEncoder] = {
         "message_passing": lambda: MessagePassing(size, rounds, aggregation, normalise),

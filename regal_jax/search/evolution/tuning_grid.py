@@ -1,9 +1,9 @@
 """The grid that "Tuned BRKGA" is chosen from (REGAL section 4.2), and successive halving over it.
 
 The paper tunes the elite bias, two scalars of a Beta distribution, and the numbers of chromosomes,
-elites, mutants and populations over 648 settings, which it doesn't list. This grid has as many:
-around the recommendations of Goncalves and Resende (elites 10 to 25 % of a population, mutants 10
-to 30 %, bias 0.5 to 0.8), with the default among them.
+elites, mutants and populations over 648 settings. Deviation: it doesn't list them; ours are as
+many, around the recommendations of Goncalves and Resende (elites 10 to 25 % of a population,
+mutants 10 to 30 %, bias 0.5 to 0.8), with the default among them.
 """
 
 import itertools

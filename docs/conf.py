@@ -37,3 +37,5 @@ nitpick_ignore_regex = [("py:(class|data|obj|exc)", ".*")]
 
 html_theme = "sphinx_book_theme"
 html_title = "regal_jax"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]

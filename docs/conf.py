@@ -23,6 +23,7 @@ nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True
 nb_execution_in_temp = True
+nb_output_stderr = "remove"
 
 # The reference: public names as `__all__` has them, types where they are declared.
 autodoc_member_order = "bysource"

@@ -1,6 +1,6 @@
-"""Hypothesis without clocks, since a busy machine is no failure; XLA without optimisation, since
-tests compile for longer than they run; and no program outlives its module of tests: a process that
-keeps thousands of them runs out of memory maps, and crashes."""
+"""Hypothesis and progress without clocks, since a busy machine is no failure; XLA without
+optimisation, since tests compile for longer than they run; and no program outlives its module of
+tests: a process that keeps thousands of them runs out of memory maps, and crashes."""
 
 import os
 
@@ -8,10 +8,13 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
+from regal_jax.reporting import progress
+
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0"
 
 settings.register_profile("no clocks", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no clocks")
+progress.EVERY = 3600.0
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -91,9 +91,13 @@ def test_machine_types_and_what_there_is_nothing_of(path):
         write_graph_page(empty, path)
 
 
-SCRIPT = r"""<script>
-const found = { errors: [] }, byId = id => document.getElementById(id);
-addEventListener("error", event => found.errors.push(event.message));
+BEFORE = """<script>
+window.errors = [];
+addEventListener("error", event => errors.push(event.message));
+window.requestAnimationFrame = draw => draw();  // at once, so that nothing is waited for
+</script>"""
+AFTER = r"""<script>
+const found = { errors }, byId = id => document.getElementById(id);
 function told(name) {
   found[name] = ["now", "about", "live", "matches"].map(id => byId(id)?.innerText ?? "");
 }
@@ -113,12 +117,10 @@ for (const { value } of byId("color").options) {
 for (const key of ["+", "-", "0", "ArrowRight", "p", "Escape"])
   document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
 told("keys");
-requestAnimationFrame(() => {
-  const out = document.createElement("script");
-  out.type = "application/json"; out.id = "found";
-  out.textContent = JSON.stringify(found).replaceAll("<", "\\u003c");
-  document.body.append(out);
-});
+const out = document.createElement("script");
+out.type = "application/json"; out.id = "found";
+out.textContent = JSON.stringify(found).replaceAll("<", "\\u003c");
+document.body.append(out);
 </script>"""
 
 
@@ -130,9 +132,10 @@ def browse(path):
 
     def found(graph, schedule):
         write_graph_page(graph, path, schedule)
-        path.write_text(path.read_text().replace("</body>", f"{SCRIPT}</body>"))
+        text = path.read_text().replace("<head>", f"<head>{BEFORE}")
+        path.write_text(text.replace("</body>", f"{AFTER}</body>"))
         command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-        command += [f"--user-data-dir={path.parent / 'profile'}", "--virtual-time-budget=3000"]
+        command += [f"--user-data-dir={path.parent / 'profile'}"]
         done = subprocess.run(
             [*command, path.as_uri()], capture_output=True, text=True, timeout=120, check=False
         )

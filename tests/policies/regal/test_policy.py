@@ -10,7 +10,7 @@ import numpy as np
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.graphs.batching import exact_shape
 from regal_jax.policies.regal.policy import RegalConfig
-from regal_jax.training.regal_search import regal_search
+from regal_jax.training.regal_search import learned_search
 from tests.policies.cases import inputs_of, random_graph, random_params
 
 CONFIG = RegalConfig(size=4, rounds=2)
@@ -25,15 +25,16 @@ def params_of(config):
     return random_params(config.policy.init, jax.random.key(0), INPUTS)
 
 
-def run(search, config, evaluations):
-    """The search on the problem, jitted."""
-    part = functools.partial(search, inputs=INPUTS, config=config)
-    model, operand = PROBLEM.spec, PROBLEM.operand
-    return jax.jit(lambda params: part(params, KEY, model, operand, evaluations))(params_of(config))
+@jax.jit
+def searched(params):
+    """190 evaluations steered by GAS's most likely actions."""
+    actions, space = GAS.policy.mode(params, INPUTS), GAS.space
+    part = functools.partial(learned_search, KEY, PROBLEM.spec, PROBLEM.operand, 190)
+    return part(inputs=INPUTS, actions=actions, space=space)
 
 
 def test_gas_is_regal_with_another_encoder():
-    result = run(regal_search, GAS, 190)
+    result = searched(params_of(GAS))
     assert result.history.shape == (2,)
     assert result.state.best()[1] == result.history[-1]
     graph_parts, sequence_parts = (params_of(config)["params"] for config in (CONFIG, GAS))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regal_jax import registry
+from regal_jax import compile_clock, registry
 from regal_jax.environments.base import Problem, has_machines
 from regal_jax.environments.execution.targets import Target
 from regal_jax.environments.placement import checker as placement_checker
@@ -52,7 +52,7 @@ class Plan(NamedTuple):
     Attributes:
       problem, method, budget: what is searched, how, and for how long.
       target: what schedules really take, if they are tried on one.
-      begin: ``time.perf_counter()`` when it was made.
+      begin: ``time.perf_counter()`` when it was made. compiled: ``compile_clock.seconds()`` then.
     """
 
     problem: Problem
@@ -60,11 +60,12 @@ class Plan(NamedTuple):
     budget: Budget
     target: Target | None
     begin: float
+    compiled: float
 
 
 def plan(graph: ComputationGraph, options: Options | None = None, **changes: Any) -> Plan:
     """Resolves options: the problem, the method and its budget. Raises OptionError."""
-    begin = time.perf_counter()
+    begin, compiled = time.perf_counter(), compile_clock.seconds()
     options = _options(options, changes)
     if _auto_on_target(options) and options.candidates is None and options.trials is None:
         options = dataclasses.replace(options, trials=_robust().TRIALS)
@@ -79,7 +80,7 @@ def plan(graph: ComputationGraph, options: Options | None = None, **changes: Any
     deadline = np.inf if options.time_limit is None else begin + options.time_limit
     budget = Budget(evaluations, options.seed, deadline, options)
     target = None if options.target is None else _robust().as_target(graph, options.target)
-    return Plan(problem, method, budget, target, begin)
+    return Plan(problem, method, budget, target, begin, compiled)
 
 
 def run(plan: Plan, on_progress: OnProgress | None = None) -> Schedule:
@@ -93,13 +94,15 @@ def run(plan: Plan, on_progress: OnProgress | None = None) -> Schedule:
         assert isinstance(plan.problem, PlacementProblem)
         result = _robust().best_on_target(plan.problem, plan.method.name, budget, plan.target)
     _check_result(result, plan.method.name)
+    compiled = compile_clock.seconds() - plan.compiled
     return result.schedule.replace(
         lower_bound=max(plan.problem.lower_bound, result.lower_bound),
         evaluations=result.evaluations,
         history=tuple(result.history),
         method=plan.method.name,
         seed=budget.seed,
-        seconds=round(time.perf_counter() - plan.begin, 6),
+        seconds=round(time.perf_counter() - plan.begin - compiled, 6),
+        compile_seconds=round(compiled, 6),
     )
 
 

@@ -116,6 +116,8 @@ def run(options: argparse.Namespace) -> None:
         if target is not None:
             say("")
             tables.print_table(_on_target(graph, best, target, platform))
+        elif more := _outlook(best):
+            say(f"\n{more}")
         printing.say_wrote(outputs)
 
     printing.report(options, costs, show)
@@ -200,11 +202,21 @@ def _plot(
         plots.plot_memory(graph, {simple.method: simple, best.method: best}, path)
 
 
+def _outlook(best: Schedule) -> str:
+    """What more time would buy after a search that could go on; "" if nothing is known."""
+    twice = 2 * best.evaluations
+    gain = best.expected_gain(twice)
+    if best.is_optimal or not best.history or not math.isfinite(gain):
+        return ""
+    share = 100 * gain / best.cost
+    return f"twice the evaluations (--evaluations={twice}) may save another {share:.2g} %"
+
+
 def _costs(schedule: Schedule) -> dict[str, Any]:
     """What a schedule costs and how it was found, for --json."""
     names = (
         *("method", "objective", "peak_memory", "makespan", "target_time"),
-        *("lower_bound", "is_optimal", "evaluations", "seconds"),
+        *("lower_bound", "is_optimal", "evaluations", "seconds", "compile_seconds"),
     )
     return {name: getattr(schedule, name) for name in names}
 

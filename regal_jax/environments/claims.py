@@ -40,8 +40,8 @@ def _check_bound(schedule: Schedule) -> None:
 def _check_history(schedule: Schedule) -> None:
     """Evaluations rise to those that were spent, costs fall to the schedule's, unless it was chosen
     on a target."""
-    if schedule.evaluations < 0 or schedule.seconds < 0:
-        raise ScheduleError("evaluations, seconds: must be at least 0")
+    if min(schedule.evaluations, schedule.seconds, schedule.compile_seconds) < 0:
+        raise ScheduleError("evaluations, seconds, compile_seconds: must be at least 0")
     if not schedule.history:
         return
     spent, costs = np.array(schedule.history, float).T

@@ -43,7 +43,8 @@ class Schedule:
       start: float64[O] start times [us], or None.
       peak_memory: bytes per device.
       makespan: us.
-      method, evaluations, seed, seconds: how it was found.
+      method, evaluations, seed: how it was found.
+      seconds: that the search took, without compilation. compile_seconds: of compilation, besides.
       history: (evaluations, best cost so far) pairs, oldest first.
       lower_bound: a proven lower bound of the objective, or None.
       target_time: us that it takes on the target it was chosen for, or None.
@@ -61,6 +62,7 @@ class Schedule:
     evaluations: int = 0
     seed: int = 0
     seconds: float = 0.0
+    compile_seconds: float = 0.0
     history: tuple[tuple[int, float], ...] = ()
     lower_bound: float | None = None
     target_time: float | None = None
@@ -82,6 +84,11 @@ class Schedule:
         """Whether it is proven that no schedule costs less."""
         return self.lower_bound is not None and self.cost <= self.lower_bound
 
+    def expected_gain(self, evaluations: int) -> float:
+        """What going on to so many evaluations may be expected to save, bytes or us; see
+        ``expected_gain``. No more than there is above the lower bound."""
+        return min(expected_gain(self.history, evaluations), self.cost - (self.lower_bound or 0.0))
+
     def ops_in_order(self) -> np.ndarray:
         """int64[O]: the ops in execution order, transfers left out."""
         return self.steps[self.steps < len(self.placement)]
@@ -93,6 +100,20 @@ class Schedule:
         return isinstance(other, Schedule) and schedule_to_json(self) == schedule_to_json(other)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def expected_gain(history: Sequence[tuple[int, float]], evaluations: int) -> float:
+    """What a search may be expected to save by going on to so many evaluations, in the unit of its
+    costs: what it gained since half of them, for each doubling that is left.
+
+    Searches gain about as much each time their evaluations double, or less; but what takes a lucky
+    step isn't foreseen. Infinite where nothing is known of the first half, 0 for no history.
+    """
+    spent, cost = history[-1] if history else (evaluations, 0.0)
+    if evaluations <= spent:
+        return 0.0
+    before = next((then for done, then in reversed(history) if 2 * done <= spent), math.inf)
+    return (before - cost) * math.log2(evaluations / spent)
 
 
 def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
@@ -110,7 +131,7 @@ def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
     }
     if schedule.start is not None:
         document["start"] = schedule.start.tolist()
-    for key in ("method", "evaluations", "seed", "seconds", "lower_bound"):
+    for key in ("method", "evaluations", "seed", "seconds", "compile_seconds", "lower_bound"):
         document[key] = getattr(schedule, key)
     document["history"] = [list(point) for point in schedule.history]
     if schedule.target_time is not None:
@@ -202,7 +223,7 @@ def _claims(document: dict[str, Any], num_ops: int) -> dict[str, Any]:
         "method": _string("method", document.get("method", "")),
         "evaluations": _integer("evaluations", document.get("evaluations", 0)),
         "seed": _integer("seed", document.get("seed", 0)),
-        "seconds": _number("seconds", document.get("seconds", 0.0)),
+        **{key: _number(key, document.get(key, 0.0)) for key in ("seconds", "compile_seconds")},
         "history": tuple(
             (_integer("history", spent), float(_number("history", cost)))
             for spent, cost in document.get("history", ())

@@ -11,6 +11,7 @@ import numpy as np
 from regal_jax import registry
 from regal_jax.environments.dispatching import rule
 from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.environments.schedule import expected_gain
 from regal_jax.methods import exact, refinement, simple
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Result, best_of, some_seconds
@@ -55,6 +56,12 @@ TURNS = 10
 LEAST = 500
 LEAST_SECONDS = 0.1
 
+GROWTH = 4
+"""Of a budget that nobody gave, a turn is no more than what was spent so far over this."""
+SURE, WORTHWHILE = 50_000, 0.005
+"""Such a search has so many evaluations in any case, and ends when all that are left are expected
+to save less than this share (docs/results/auto_stop.md)."""
+
 
 @registry.method("auto", evaluations=SOME_SECONDS)
 @registry.method("portfolio", evaluations=SOME_SECONDS)
@@ -64,8 +71,9 @@ def run_portfolio(problem: PlacementProblem, budget: Budget) -> Result:
     First the cheap schedules and, for memory, a share for ``exact``, which on one device is all of
     the time; then local search and block moves take turns, each from the best schedule so far. Next
     is whichever gained most in its last turn, by seconds with a deadline, by evaluations without;
-    on ties (nobody gains) the one that has waited longest. Ends at the lower bound. Never worse
-    than any cheap schedule.
+    on ties (nobody gains) the one that has waited longest. Ends at the lower bound; where neither
+    evaluations nor seconds were asked for, also when the rest of the budget hardly promises to save
+    anything (``expected_gain``). Never worse than any cheap schedule.
     """
     start = _ruled(problem, budget, simple.cheapest(problem, budget))
     found = _proven(problem, budget, start)
@@ -98,7 +106,11 @@ def _take_turns(problem: PlacementProblem, budget: Budget, found: Result) -> Res
     arms = [arm for arm in (LOCAL_SEARCH, BLOCK_MOVES) if _may_begin(arm, budget)]
     rates = dict.fromkeys(arms, (math.inf, 0))
     spent = dict.fromkeys(rates, 0)
-    while rates and found.cost > bound and not budget.out_of_time:
+    while (
+        rates
+        and found.cost > bound
+        and not (budget.out_of_time or _is_settled(budget, found, bound))
+    ):
         arm = max(rates, key=rates.__getitem__)
         before, begin = found, time.perf_counter()
         found = arm.search(problem, _turn(budget, found, turn, arm.most - spent[arm]), found)
@@ -140,8 +152,22 @@ def _turn(budget: Budget, found: Result, turn: int, most: float) -> Budget:
         seconds = max(LEAST_SECONDS, budget.seconds_left / TURNS)
         deadline = min(budget.deadline, time.perf_counter() + seconds)
         return budget._replace(deadline=deadline, evaluations=found.evaluations + int(left))
-    part = min(left, max(LEAST, left // TURNS))
+    share = min(left // TURNS, found.evaluations // GROWTH if _is_own(budget) else math.inf)
+    part = min(left, max(LEAST, share))
     return budget._replace(evaluations=found.evaluations + int(part))
+
+
+def _is_settled(budget: Budget, found: Result, bound: float) -> bool:
+    """Whether the rest of a budget that nobody gave isn't worth its time."""
+    if not _is_own(budget) or found.evaluations < SURE:
+        return False
+    gain = min(expected_gain(found.history, budget.evaluations), found.cost - bound)
+    return gain <= WORTHWHILE * found.cost
+
+
+def _is_own(budget: Budget) -> bool:
+    """Whether the budget is the method's own: neither evaluations nor seconds were asked for."""
+    return budget.options.evaluations is None and not _is_timed(budget)
 
 
 def _may_begin(arm: Arm, budget: Budget) -> bool:

@@ -36,6 +36,7 @@ CHANGES = {
     "evaluations": lambda d: d.update(evaluations=d["history"][-1][0] - 1),
     "negative evaluations": lambda d: d.update(evaluations=-1, history=[]),
     "seconds": lambda d: d.update(seconds=-0.5),
+    "compile_seconds": lambda d: d.update(compile_seconds=-0.5),
     "history lower": lambda d: d["history"].append([d["evaluations"], cost_of(d) - 1]),
     "history's end": lambda d: d["history"][-1].__setitem__(1, cost_of(d) + 1),
 }

@@ -30,6 +30,7 @@ DOCUMENT = {
     "evaluations": 5000,
     "seed": 3,
     "seconds": 0.41,
+    "compile_seconds": 3.5,
     "history": [[100, 5.0], [190, 4.25]],
     "lower_bound": 4.0,
 }
@@ -151,6 +152,7 @@ def test_another_format_is_rejected(document):
         {"evaluations": "many"},
         {"seed": 1.5},
         {"seconds": "quick"},
+        {"compile_seconds": "quick"},
         {"history": 3},
         {"history": [[1]]},
         {"history": [["a", "b"]]},
@@ -203,3 +205,19 @@ def test_cost_of_peak_memory_is_the_fullest_device():
         makespan=1.0,
     )
     assert schedule.cost == 9
+
+
+@pytest.mark.parametrize(
+    ("history", "evaluations", "gain"),
+    [
+        (((10, 100.0), (50, 80.0), (100, 70.0)), 200, 10.0),  # since the 50th, one doubling
+        (((10, 100.0), (50, 80.0), (100, 70.0)), 400, 20.0),
+        (((10, 100.0), (51, 80.0), (100, 70.0)), 200, 30.0),
+        (((10, 70.0), (100, 70.0)), 10**6, 0.0),
+        (((10, 100.0), (100, 70.0)), 100, 0.0),  # nothing is left
+        (((60, 100.0), (100, 70.0)), 200, np.inf),
+        ((), 200, 0.0),
+    ],
+)
+def test_what_more_evaluations_may_be_expected_to_save(history, evaluations, gain):
+    assert schedules.expected_gain(history, evaluations) == pytest.approx(gain)

@@ -379,6 +379,32 @@ def test_the_portfolio_goes_on_from_the_best_of_all(monkeypatch):
     assert found.evaluations == calls[1][1] + 1000
 
 
+@pytest.mark.parametrize("asked", [None, 60_000])
+def test_auto_stops_by_itself_unless_evaluations_are_asked_for(monkeypatch, asked):
+    """The first turns gain, those after GAINS don't; both arms cost nothing here."""
+    gains = 30_000
+    start = []
+
+    def spends(problem, budget, found):
+        start.append(found.cost)
+        cost = found.cost if found.evaluations > gains else found.cost - 1
+        point = (budget.evaluations, max(cost, start[0] - 50))
+        return found._replace(evaluations=budget.evaluations, history=(*found.history, point))
+
+    monkeypatch.setattr(portfolio, "LOCAL_SEARCH", portfolio.Arm(spends))
+    monkeypatch.setattr(portfolio, "BLOCK_MOVES", portfolio.Arm(spends))
+    monkeypatch.setattr(portfolio, "_exactly_better", lambda problem, start, found: found)
+    graph = random_graph(5, 60)
+    problem = rj.PlacementProblem(graph, 3)
+    budget = rj.Budget(asked or 1_000_000, options=rj.Options(evaluations=asked))
+    found = portfolio.run_portfolio(problem, budget)
+    assert found.cost > found.lower_bound
+    if asked:
+        assert found.evaluations == asked
+    else:
+        assert max(2 * gains, portfolio.SURE) <= found.evaluations < 100_000
+
+
 def test_the_portfolio_tries_rules_where_these_take_no_time(monkeypatch):
     counts = []
     rules_of = dispatching.best_of_rules

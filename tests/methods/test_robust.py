@@ -21,6 +21,7 @@ from regal_jax.options import Budget, Options
 from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs, flow_policy
 from regal_jax.search.placements import candidates as candidates_of
 from regal_jax.training.checkpoints import save_policy
+from tests.contracts import UNTIMED
 from tests.graphs.cases import single_input_graph
 
 OPS = 16
@@ -115,9 +116,9 @@ def test_the_best_candidate_on_the_target_is_returned(method, options_of):
 @pytest.mark.parametrize("method", ["auto", "portfolio"])
 def test_auto_sweeps_prices_on_a_target(method):
     graph = makespan_graph("layered", 0, 30)
-    schedule = optimize(graph, target=MODEL, method=method).replace(seconds=0.0)
+    schedule = optimize(graph, target=MODEL, method=method).replace(**UNTIMED)
     same = optimize(graph, target=MODEL, method="price_sweep", trials=100)
-    assert schedule == same.replace(seconds=0.0)
+    assert schedule == same.replace(**UNTIMED)
     assert (schedule.method, schedule.evaluations) == ("price_sweep", samplers.SWEPT)
     assert schedule.target_time < optimize(graph, target=MODEL).target_time
 
@@ -137,7 +138,7 @@ def test_a_target_may_be_a_function_a_model_or_a_file(tmp_path):
     path = tmp_path / "slow.toml"
     path.write_text("[transfers]\nlatency_share = 3.0\n[noise]\ndeviation = 0.2\n")
     found = [
-        optimize(target=target, evaluations=50).replace(seconds=0.0)
+        optimize(target=target, evaluations=50).replace(**UNTIMED)
         for target in (MODEL, rj.simulated(GRAPH, MODEL), path, str(path))
     ]
     assert found[0].target_time is not None

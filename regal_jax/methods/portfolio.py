@@ -58,9 +58,12 @@ LEAST_SECONDS = 0.1
 
 GROWTH = 4
 """Of a budget that nobody gave, a turn is no more than what was spent so far over this."""
-SURE, WORTHWHILE = 50_000, 0.005
-"""Such a search has so many evaluations in any case, and ends when all that are left are expected
-to save less than this share (docs/results/auto_stop.md)."""
+SURE, SURE_WORK = 50_000, 50_000_000
+"""Evaluations, and evaluations times ops, that such a search has in any case, the more of the two;
+about a second."""
+WORTHWHILE = 0.005
+"""Then it ends when all that is left is expected to save less than this share of the cost
+(docs/results/auto_stop.md)."""
 
 
 @registry.method("auto", evaluations=SOME_SECONDS)
@@ -159,7 +162,8 @@ def _turn(budget: Budget, found: Result, turn: int, most: float) -> Budget:
 
 def _is_settled(budget: Budget, found: Result, bound: float) -> bool:
     """Whether the rest of a budget that nobody gave isn't worth its time."""
-    if not _is_own(budget) or found.evaluations < SURE:
+    sure = max(SURE, SURE_WORK // max(len(found.schedule.placement), 1))
+    if not _is_own(budget) or found.evaluations < sure:
         return False
     gain = min(expected_gain(found.history, budget.evaluations), found.cost - bound)
     return gain <= WORTHWHILE * found.cost

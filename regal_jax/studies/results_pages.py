@@ -190,6 +190,29 @@ def published(objective: Objective, rows: Sequence[Row]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def early_stops(rows: Sequence[Row]) -> str:
+    """Costs and evaluations of ``auto`` where it stops by itself, and with its whole budget."""
+    lines = []
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        some = [row for row in rows if row["setting"] == setting and row["metric"] == "cost"]
+        cost = {(row["method"], row["graph"]): row["value"] for row in some}
+        graphs = [graph for method, graph in cost if method == "auto"]
+        above = [100.0 * (cost["auto", g] / cost["whole budget", g] - 1.0) for g in graphs]
+        spent = [int(row["evaluations"]) for row in some if row["method"] == "auto"]
+        whole = [int(row["evaluations"]) for row in some if row["method"] == "whole budget"]
+        lines.append(
+            {
+                "setting": setting,
+                "graphs": str(len(graphs)),
+                "evaluations, mean": f"{sum(spent) / len(spent):,.0f}",
+                "whole budget": f"{sum(whole) / len(whole):,.0f}",
+                "cost over the whole budget's, %, mean": f"{sum(above) / len(above):.2f}",
+                "most": f"{max(above):.2f}",
+            }
+        )
+    return f"{tables.markdown_table(lines)}\n"
+
+
 TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
     {
         "regal_memory": improvements,
@@ -209,6 +232,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "gflownet_real_paired": functools.partial(gflownet_tables.page_of_pairs, TRIALS),
         "xla": compiler_tables.xla_page,
         "onnx": compiler_tables.onnx_page,
+        "auto_stop": early_stops,
         "proofs": proofs_report.page,
         "proofs_compared": proofs_report.proven,
     }

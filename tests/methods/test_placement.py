@@ -394,8 +394,8 @@ def test_auto_stops_by_itself_unless_evaluations_are_asked_for(monkeypatch, aske
     monkeypatch.setattr(portfolio, "LOCAL_SEARCH", portfolio.Arm(spends))
     monkeypatch.setattr(portfolio, "BLOCK_MOVES", portfolio.Arm(spends))
     monkeypatch.setattr(portfolio, "_exactly_better", lambda problem, start, found: found)
-    graph = random_graph(5, 60)
-    problem = rj.PlacementProblem(graph, 3)
+    monkeypatch.setattr(portfolio, "SURE_WORK", 0)
+    problem = rj.PlacementProblem(random_graph(5, 60), 3)
     budget = rj.Budget(asked or 1_000_000, options=rj.Options(evaluations=asked))
     found = portfolio.run_portfolio(problem, budget)
     assert found.cost > found.lower_bound

@@ -38,7 +38,7 @@ def main() -> None:
             path=flags.path,
             objective=objective,
             platform=PlatformRule(num_devices=devices),
-            on_progress=lambda done, total, setting=setting: print(setting, done, total),
+            title=setting,
         )
 
 

@@ -25,7 +25,7 @@ def main(settings, folder) -> None:
     flags.check_names("variants", settings.variants, ablation.VARIANTS)
     output, graphs = folder(), corpora.test_graphs(settings)
     runs = ablation.variant_runs(settings, output)
-    rows = comparison.compare(graphs, runs, output, settings.seeds)
+    rows = comparison.compare(graphs, runs, output, settings)
     comparison.report(rows, graphs, runs)
 
 

@@ -37,7 +37,7 @@ def main(settings, folder) -> None:
         setting: runs(policies.get(setting), settings) + genetic_runs(policies, setting, settings)
         for setting in graphs
     }
-    rows = comparison.compare(graphs, by_setting, output, settings.seeds)
+    rows = comparison.compare(graphs, by_setting, output, settings)
     comparison.report(rows, graphs, by_setting)
 
 

@@ -1,7 +1,6 @@
 """Results that are kept: a repeated or interrupted run makes only what its file has no key of."""
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -29,9 +28,9 @@ class KeptRows:
         kept = [row for row in rows if (row[KEY],) in whole]
         if len(kept) < len(rows):
             results.write_results(path, kept, columns)
-        self._rows: dict[str, list[Row]] = defaultdict(list)
+        self._rows: dict[str, list[Row]] = {}
         for row in kept:
-            self._rows[row[KEY]].append(row)
+            self._rows.setdefault(row[KEY], []).append(row)
 
     def __contains__(self, key: str) -> bool:
         return key in self._rows
@@ -50,6 +49,17 @@ class KeptRows:
         rows = [self._as_read(row | {KEY: key}) for row in rows]
         results.append_results(self._path, rows, self._columns)
         self._rows[key] = rows
+
+    def arrange(self, keys: Iterable[str]) -> None:
+        """Puts the rows of these keys in their order, in the places that they have in the file."""
+        mine = [key for key in dict.fromkeys(keys) if key in self]
+        order, found = iter(mine), set(mine)
+        arranged = [next(order) if key in found else key for key in self._rows]
+        if arranged == list(self._rows):
+            return
+        rows = {key: self._rows[key] for key in arranged}
+        results.write_results(self._path, [row for key in rows for row in rows[key]], self._columns)
+        self._rows = rows
 
     def _as_read(self, row: Row) -> Row:
         return row | {name: str(row[name]) for name in self._columns if name in row}

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from regal_jax.studies import executors
 from regal_jax.studies.flags import option
 
 
@@ -11,6 +12,13 @@ class Output:
     """Where a launcher writes."""
 
     output_dir: str = option("results", "Where results go.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Executor:
+    """Where a launcher's searches run."""
+
+    executor: str = option(executors.HERE, f"Where searches run: {executors.KINDS}.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,5 @@
 """Comparing methods on many graphs and seeds: long-form rows, appended as they come, resumable."""
 
-import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.simple import best_simple_schedule
 from regal_jax.options import Options
 from regal_jax.reporting import progress, statistics
-from regal_jax.studies import keys
+from regal_jax.studies import executors, keys
 from regal_jax.studies.kept import KEY, KeptRows
 
 EXTRA_COLUMNS = (
@@ -120,6 +119,7 @@ def compare(
     platform: PlatformRule | None = None,
     policies: Mapping[str, str | Path | None] | None = None,
     time_limit: float | None = None,
+    executor: str = executors.HERE,
     title: str = "searches",
 ) -> list[dict]:
     """Rows of every method on every graph with every seed.
@@ -134,16 +134,27 @@ def compare(
       objective, time_limit: see ``optimize``.
       platform: two devices by default.
       policies: policy files by method; the shipped ones by default.
+      executor: where searches run (``executors``). Rows are the same, and in the same order, but
+        for their seconds: searches that run beside others take longer.
       title: of the bar of progress.
     """
-    kept, rows = KeptRows(path, LAST_METRIC, EXTRA_COLUMNS), []
+    kept = KeptRows(path, LAST_METRIC, EXTRA_COLUMNS)
     common = {"objective": objective, "time_limit": time_limit}
-    todo = list(_searches(settings, runs, seeds, platform or PlatformRule(), policies or {}))
-    for setting, graph, run, own in progress.each(title, todo):
-        options = Options(**common | own)
-        key = keys.key(setting=setting, graph=graph, run=run._replace(options={}), options=options)
-        rows += kept.rows(key, functools.partial(_rows, graph, run, setting, options))
-    return rows
+    todo = {}
+    for setting, graph, run, own in _searches(
+        settings, runs, seeds, platform or PlatformRule(), policies or {}
+    ):
+        run, options = run._replace(options={}), Options(**common | own)
+        key = keys.key(setting=setting, graph=graph, run=run, options=options)
+        todo[key] = (graph, run, setting, options)
+    missing = [key for key in todo if key not in kept]
+    with progress.bar(title, len(missing)) as update:
+        made = executors.completed(executor, _rows, [todo[key] for key in missing])
+        for count, (number, rows) in enumerate(made, 1):
+            kept.add(missing[number], rows)
+            update(count)
+    kept.arrange(todo)
+    return [row for key in todo for row in kept[key]]
 
 
 def compare_random(

@@ -11,7 +11,7 @@ from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.one_shot import runs, tables, training
 from regal_jax.studies.one_shot.corpora import GraphCorpus
 from regal_jax.studies.one_shot.runs import NONE
-from regal_jax.studies.one_shot.settings import Settings
+from regal_jax.studies.one_shot.settings import Comparison, Settings
 
 Graphs = Mapping[str, Sequence[ComputationGraph]]
 """Test graphs by setting."""
@@ -32,7 +32,7 @@ def run(
     """Makes the policies, runs everything that is asked for, and reports it."""
     policies = training.policies(corpora, folder, settings)
     by_setting = {setting: runs.runs(policies.get(setting), settings) for setting in graphs}
-    rows = compare(graphs, by_setting, folder, settings.seeds, bounds)
+    rows = compare(graphs, by_setting, folder, settings, bounds)
     report(rows, graphs, by_setting, bounds, published=published, speedup=speedup)
 
 
@@ -40,10 +40,10 @@ def compare(
     graphs: Graphs,
     by_setting: Runs,
     folder: Path,
-    seeds: int,
+    settings: Comparison,
     bounds: Mapping[str, Bounds] = NONE,
 ) -> list[dict]:
-    """Rows of ``searches.compare`` for each setting's runs, with so many seeds for random methods.
+    """Rows of ``searches.compare`` for each setting's runs, with --seeds for random methods.
 
     Compilation isn't in the seconds, except with a time limit, and in ``genetic`` searches, of
     which the first graph of a size has it.
@@ -60,11 +60,12 @@ def compare(
             {setting: graphs[setting]},
             some,
             runs.is_fixed,
-            seeds=seeds,
+            seeds=settings.seeds,
             title=setting,
             path=folder / "results.csv",
             objective="makespan",
             platform=searches.PlatformRule(num_devices=None),
+            executor=settings.executor,
         )
     check(rows, bounds)
     return rows

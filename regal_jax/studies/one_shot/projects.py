@@ -83,5 +83,5 @@ def study(settings: Settings, folder: Path) -> None:
     """Runs everything on every project, and prints the tables."""
     projects, some = read(settings), runs(settings)
     by_setting = dict.fromkeys(projects.graphs, some)
-    rows = comparison.compare(projects.graphs, by_setting, folder, settings.seeds, projects.bounds)
+    rows = comparison.compare(projects.graphs, by_setting, folder, settings, projects.bounds)
     report(rows, projects, some, settings.generations)

@@ -45,7 +45,7 @@ def run(settings: Settings, folder: Path) -> None:
         tests.append(corpora.classic_job_shops(settings.families, settings.test_graphs))
     for graphs, bounds in tests:
         by_setting = dict.fromkeys(graphs, some)
-        rows = comparison.compare(graphs, by_setting, folder, settings.seeds, bounds)
+        rows = comparison.compare(graphs, by_setting, folder, settings, bounds)
         comparison.report(rows, graphs, by_setting, bounds)
 
 

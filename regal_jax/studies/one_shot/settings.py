@@ -6,7 +6,7 @@ from typing import Literal
 from regal_jax.methods.one_shot import GENETIC_EVALUATIONS
 from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.studies.flags import group, option
-from regal_jax.studies.settings import GivenPolicy, Output
+from regal_jax.studies.settings import Executor, GivenPolicy, Output
 from regal_jax.training.one_shot import OneShotTraining
 
 LEARNED = "one_shot"
@@ -44,7 +44,7 @@ class Training(Graphs):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Comparison(Executor):
     """What to run, and its budgets (section 5, appendices D and G)."""
 
     methods: tuple[str, ...] = option(METHODS, "What to run.")

@@ -15,7 +15,7 @@ from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.flags import group, option
 from regal_jax.studies.regal import tables
-from regal_jax.studies.settings import GivenPolicy, Output, policy_file
+from regal_jax.studies.settings import Executor, GivenPolicy, Output, policy_file
 from regal_jax.training.regal import TrainingConfig, train_regal
 
 
@@ -52,7 +52,7 @@ class Memory:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Searches(Memory):
+class Searches(Memory, Executor):
     """What to run on them, on which platform."""
 
     methods: tuple[str, ...] = option(("brkga", "regal_paper"), "What to run.", least=1)
@@ -181,6 +181,7 @@ def compare(
         objective=objective,
         policies=policies,
         time_limit=settings.time_limit,
+        executor=settings.executor,
     )
 
 

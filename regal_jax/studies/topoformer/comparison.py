@@ -56,6 +56,7 @@ def compare(
         seeds=settings.seeds,
         path=folder / "results.csv",
         platform=searches.PlatformRule(num_devices=1),
+        executor=settings.executor,
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from regal_jax.policies.topological_order.policy import OrderingConfig
 from regal_jax.studies.flags import group, option
-from regal_jax.studies.settings import GivenPolicy, Output
+from regal_jax.studies.settings import Executor, GivenPolicy, Output
 from regal_jax.training.topological_order import OrderingTraining
 
 RANDOM_METHODS = ("topoformer", "random_orders")
@@ -21,7 +21,7 @@ class Training:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Comparison(Executor):
     """What to run, and its budgets (section 5, C.3)."""
 
     methods: tuple[str, ...] = option(

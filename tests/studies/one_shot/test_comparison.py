@@ -79,4 +79,4 @@ def test_runs_are_named_by_their_options_and_budgets():
 def test_no_graphs_to_test_on_are_told(tmp_path):
     for graphs, by_setting in (({}, {}), ({"s": []}, {"s": [RULE]})):
         with pytest.raises(OptionError, match="a setting has no graph to test on"):
-            comparison.compare(graphs, by_setting, tmp_path, 1)
+            comparison.compare(graphs, by_setting, tmp_path, Comparison(seeds=1))

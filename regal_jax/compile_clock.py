@@ -51,7 +51,7 @@ def _listen() -> None:
     jax.monitoring.register_event_duration_secs_listener(_of_jax)
 
 
-def _of_jax(event: str, duration: float, **_: Any) -> None:
+def _of_jax(event: str, duration_secs: float, **_: Any) -> None:
     if event.startswith("/jax/core/compile/"):
         end = time.perf_counter()
-        _spans.add(end - duration, end)
+        _spans.add(end - duration_secs, end)

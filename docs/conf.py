@@ -18,7 +18,7 @@ myst_enable_extensions = ["dollarmath"]
 
 # Notebooks run when they change (docs/_build/.jupyter_cache); an exception in one is an error.
 nb_execution_mode = "cache"
-nb_execution_timeout = 120
+nb_execution_timeout = 600  # a cell; seconds, but for kernels that are compiled for the first time
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True

@@ -63,7 +63,12 @@ _POLICIES = {
     "regal.policy": "regal",
     "gflownet.policy": "gflownet",
 }
-_IMPORTERS = ".json .jsonl .jsonl.gz .onnx .pbtxt .pb .hlo .txt .hlo.pb"
+_IMPORTERS = {
+    "files": ".json .jsonl .jsonl.gz",
+    "importers.onnx.model": ".onnx",
+    "importers.tensorflow.cost_graph": ".pbtxt .pb",
+    "importers.xla.module": ".hlo .txt .hlo.pb",
+}
 
 
 def _homes(folder: str, names: Mapping[str, str]) -> dict[Any, str]:
@@ -83,7 +88,7 @@ OWN: Mapping[Kind, Mapping[Any, str]] = {
     ),
     "policy": _homes("policies", _POLICIES),
     "dataset": _homes("datasets", {"corpora": "model_zoo synthetic"}),
-    "importer": _homes("graphs.importers", {"any_file": _IMPORTERS}),
+    "importer": _homes("graphs", _IMPORTERS),
 }
 """What this distribution has of each kind, and the module that registers it when it is imported:
 only what is asked for is, so that nobody pays for what others use."""

@@ -13,25 +13,23 @@ import argparse
 import dataclasses
 import math
 import typing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regal_jax import api
 from regal_jax.cli import flags, printing
 from regal_jax.environments.execution.targets import read_target, simulated
-from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
-from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.environments.schedule import Schedule, save_schedule
 from regal_jax.errors import InfeasibleError
 from regal_jax.graphs import files
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods import rcpsp, robust
-from regal_jax.methods.simple import best_simple_schedule
 from regal_jax.options import Options
 from regal_jax.reporting import figures, progress, tables
 from regal_jax.reporting.terminal import say
+
+if TYPE_CHECKING:  # what searches is imported when it does, so that --help is quick
+    from regal_jax import api
 
 GROUPS = {
     "what is minimised, and on what": (
@@ -94,6 +92,9 @@ def _flag(name: str, hint: Any) -> dict[str, Any]:
 def run(options: argparse.Namespace) -> None:
     """Searches, prints, writes. Raises RegalError; InfeasibleError beyond the memory capacity,
     after all else."""
+    from regal_jax import api
+    from regal_jax.environments.rcpsp.problem import MachineProblem
+
     graph = flags.read_graph(options)
     printing.detail(options, f"{graph.name}: {graph.num_ops:,} ops, {graph.num_tensors:,} tensors")
     outputs = [path for name in WRITTEN if (path := getattr(options, name))]
@@ -125,8 +126,10 @@ def run(options: argparse.Namespace) -> None:
         _check_feasible(best, platform)
 
 
-def _searched(plan: api.Plan, options: argparse.Namespace) -> Schedule:
+def _searched(plan: "api.Plan", options: argparse.Namespace) -> Schedule:
     """The best schedule of a plan, with progress on stderr."""
+    from regal_jax import api
+
     total = plan.budget.options.trials or plan.budget.evaluations
     human = tables.human_time_us if options.objective == "makespan" else tables.human_bytes
     name, lowest = plan.method.name, math.inf
@@ -165,9 +168,12 @@ def _compared_with(
     problem: Any, graph: ComputationGraph, objective: Any, platform: Platform
 ) -> tuple[str, Schedule]:
     """What one would have without a search, and its name."""
+    from regal_jax.environments.rcpsp.problem import MachineProblem
+    from regal_jax.methods import rcpsp, simple
+
     if isinstance(problem, MachineProblem):
         return "best rule", rcpsp.best_rule_schedule(problem)
-    return "best simple order", best_simple_schedule(graph, objective, platform)
+    return "best simple order", simple.best_simple_schedule(graph, objective, platform)
 
 
 def _write(
@@ -226,6 +232,9 @@ def _on_target(
 ) -> list[dict[str, str]]:
     """Rows of what the chosen schedule takes on proxy and target, and what two take there that
     one might choose without the target."""
+    from regal_jax.environments.placement.problem import PlacementProblem
+    from regal_jax.methods import robust
+
     lists = robust.list_schedule(PlacementProblem.on(graph, platform, "makespan"))
     labelled = {
         f"{best.method}, best of {len(target.tried)} on the target": best,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from regal_jax import registry
 from regal_jax.errors import GraphError, RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
 
@@ -24,6 +25,7 @@ _TENSOR_COLUMNS = ("producer", "size", "persistent", "consumers")
 _TOP_KEYS = ("format", "name", "family", "source", "ops", "tensors", "capacity")
 
 
+@registry.importer(".json", ".jsonl", ".jsonl.gz")
 def load_graph(path: str | os.PathLike) -> ComputationGraph:
     """Reads the one graph of a .json file (or of a .jsonl file that holds a single line).
 

@@ -72,7 +72,7 @@ def test_options_reach_the_search(graph_file, monkeypatch, capsys):
         return api_plan(graph, options)
 
     api_plan = api.plan
-    monkeypatch.setattr(schedule.api, "plan", plan)
+    monkeypatch.setattr(api, "plan", plan)
     options = {
         "objective": "makespan",
         "num_devices": 3,
@@ -328,7 +328,7 @@ def test_no_command_is_one_line(capsys):
 def test_unwritable_outputs_are_found_before_the_search(
     graph_file, tmp_path, capsys, monkeypatch, flag
 ):
-    monkeypatch.setattr(schedule.api, "optimize", lambda *_, **__: pytest.fail("searched"))
+    monkeypatch.setattr(api, "optimize", lambda *_, **__: pytest.fail("searched"))
     (tmp_path / "folder.png").mkdir()
     for place in ("missing/x.png", "folder.png", "graph.json/x.png"):
         assert run("schedule", graph_file, f"{flag}={tmp_path / place}") == 2
@@ -373,7 +373,7 @@ def test_an_interrupt_is_one_line(graph_file, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(schedule.api, "run", interrupted)
+    monkeypatch.setattr(api, "run", interrupted)
     assert run("schedule", graph_file) == 130
     captured = capsys.readouterr()
     assert captured.err.count("\n") == 1

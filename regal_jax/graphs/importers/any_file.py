@@ -8,15 +8,6 @@ from pathlib import Path
 from regal_jax import registry
 from regal_jax.errors import ImporterError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.files import load_graph
-from regal_jax.graphs.importers.onnx.model import from_onnx
-from regal_jax.graphs.importers.tensorflow.cost_graph import from_cost_graph
-from regal_jax.graphs.importers.xla.module import from_hlo
-
-registry.importer(".json", ".jsonl", ".jsonl.gz")(load_graph)
-registry.importer(".onnx")(from_onnx)
-registry.importer(".pbtxt", ".pb")(from_cost_graph)
-registry.importer(".hlo", ".txt", ".hlo.pb")(from_hlo)
 
 
 def import_graph(
@@ -32,10 +23,10 @@ def import_graph(
 
     Raises RegalError (of which ImporterError and GraphError are kinds) in one line.
     """
-    name, importers = Path(path).name.lower(), registry.entries("importer")
+    name, importers = Path(path).name.lower(), registry.names("importer")
     for suffix in sorted(importers, key=len, reverse=True):
         if name.endswith(suffix):
-            make = importers[suffix].make
+            make = registry.find("importer", suffix).make
             if not dimensions:
                 return make(path)
             if "dimensions" not in inspect.signature(make).parameters:

@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regal_jax import registry
 from regal_jax.errors import DAMAGE, ImporterError, MissingDependencyError, RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.importers.onnx.dimensions import Dimensions, read_dimensions
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import onnx
 
 
+@registry.importer(".onnx")
 def from_onnx(
     source: "str | os.PathLike | onnx.ModelProto",
     *,

@@ -19,12 +19,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from regal_jax import registry
 from regal_jax.errors import ImporterError, RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.files import located, read_bytes, read_text
 from regal_jax.graphs.importers.tensorflow.protobuf import parse
 
 
+@registry.importer(".pbtxt", ".pb")
 def from_cost_graph(path_or_text: str | os.PathLike) -> ComputationGraph:
     """The graph of a CostGraphDef: a path (``.pb`` is binary), or the text itself (with a ``{``).
 

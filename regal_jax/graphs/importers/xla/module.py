@@ -25,6 +25,7 @@ from typing import Any, Union
 
 import jax
 
+from regal_jax import registry
 from regal_jax.errors import DAMAGE, ImporterError, RegalError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.files import read_text
@@ -60,6 +61,7 @@ _SCALAR = 8
 """Bytes up to which a constant is nothing."""
 
 
+@registry.importer(".hlo", ".txt", ".hlo.pb")
 def from_hlo(
     source: Any, *, name: str | None = None, profile: DeviceProfile = A100
 ) -> ComputationGraph:

@@ -31,8 +31,10 @@ def lines(page: Path) -> list[str]:
     return [line.split("  #")[0].strip() for line in text.splitlines() if line.strip()]
 
 
-def of(program: str) -> list[tuple[str, str]]:
-    return [(p.name, line) for p in PAGES for line in lines(p) if line.startswith(program)]
+def launched() -> list[tuple[str, str]]:
+    """Launchers and benchmarks, with their page; those of the results, too."""
+    pages = (*PAGES, *sorted((ROOT / "docs" / "results").glob("*.md")))
+    return [(p.name, line) for p in pages for line in lines(p) if line.startswith("python ")]
 
 
 WITH_PYTHON = [page for page in PAGES if blocks(page, "python")]
@@ -84,10 +86,10 @@ def test_commands(page, folder):
             assert cli.main([*words, *quick]) == 0, line
 
 
-@pytest.mark.parametrize(("page", "line"), of("python "))
+@pytest.mark.parametrize(("page", "line"), launched())
 def test_launchers_and_their_flags_are_there(page, line):
     """They run in tests/experiments, or take hours."""
-    words = shlex.split(line)[1:]
+    words = line.split()[1:]
     for word in [words[0], *(w.split("=")[1] for w in words if w.startswith("--flagfile="))]:
         assert (ROOT / word).is_file(), f"{page}: {line}"
 

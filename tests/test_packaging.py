@@ -11,7 +11,7 @@ import pytest
 import regal_jax as rj
 
 ROOT = Path(__file__).parents[1]
-LEFT_OUT = {".pyc", ".nbi", ".nbc"}
+LEFT_OUT = {".pyc", ".nbi", ".nbc", ".so"}
 SCRIPT = """
 import regal_jax
 from regal_jax import shipped

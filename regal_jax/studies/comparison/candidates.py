@@ -7,7 +7,7 @@ which are tried on the targets.
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from regal_jax.options import Budget, Options
 from regal_jax.reporting import diversity, progress
 from regal_jax.search.placements import candidates
 from regal_jax.search.placements.candidates import Candidates
-from regal_jax.studies import keys
+from regal_jax.studies import executors, keys
 from regal_jax.studies.kept import KEY, KeptRows
 
 FIXED = ("critical_path",)
@@ -106,6 +106,7 @@ def compare(
     seeds: int,
     path: str | os.PathLike,
     measure: Measure | None = None,
+    executor: str = executors.HERE,
 ) -> list[Row]:
     """Rows of every search on every graph with every seed.
 
@@ -120,23 +121,28 @@ def compare(
       path: results file; what it holds already, of the same key, is not run again.
       measure: of a search's samples; by default ``metrics``. Another may depend on the seed, so all
         searches are done with every seed.
+      executor: where searches run (``executors``), all seeds of a search on a graph at one place.
     """
     fixed = FIXED if measure is None else ()
-    kept, rows = KeptRows(path, LAST_METRIC, COLUMNS), []
-    todo = [(setting, graph) for setting, some in graphs.items() for graph in some]
-    for setting, graph in progress.each("graphs", todo):
-        for search in searches:
-            every = range(1 if search.method in fixed else seeds)
-            of_seed = {s: _key(setting, graph, search, trial, s, measure) for s in every}
-            missing = [seed for seed, key in of_seed.items() if key not in kept]
-            common = _columns(setting, graph, search, trial)
-            for seed, values in _measured(graph, search, trial, missing, measure):
-                policy = trial.policies.get((search.method, seed))
-                own = common | {"seed": seed, "policy": "" if policy is None else policy.name}
-                new = [own | {"metric": m, "value": value} for m, value in values.items()]
-                kept.add(of_seed[seed], new)
-            rows += [row for key in of_seed.values() for row in kept[key]]
-    return rows
+    kept, wanted = KeptRows(path, LAST_METRIC, COLUMNS), list[str]()
+    trial = trial._replace(targets=dict(trial.targets), policies=dict(trial.policies))
+    common, tasks = list[tuple[Row, dict[int, str]]](), list[tuple]()
+    todo = [(s, graph, search) for s in graphs for graph in graphs[s] for search in searches]
+    for setting, graph, search in todo:
+        every = range(1 if search.method in fixed else seeds)
+        of_seed = {s: _key(setting, graph, search, trial, s, measure) for s in every}
+        wanted += of_seed.values()
+        if missing := [seed for seed, key in of_seed.items() if key not in kept]:
+            common.append((_columns(setting, graph, search, trial), of_seed))
+            tasks.append((graph, search, trial, missing, measure))
+    with progress.bar("searches", len(tasks)) as update:
+        for count, (number, found) in enumerate(executors.completed(executor, _measured, tasks), 1):
+            columns, of_seed = common[number]
+            for seed, rows in found.items():
+                kept.add(of_seed[seed], [columns | row for row in rows])
+            update(count)
+    kept.arrange(wanted)
+    return [row for key in wanted for row in kept[key]]
 
 
 def _key(
@@ -286,17 +292,23 @@ def _measured(
     trial: Trial,
     seeds: Sequence[int],
     measure: Measure | None,
-) -> Iterator[tuple[int, dict[str, float]]]:
+) -> dict[int, list[Row]]:
     """What is measured with each seed, ``LAST_METRIC`` last."""
-    for count, seed in enumerate(seeds):
-        if count == 0:
-            _sampled(graph, search, trial, seed)
+    _sampled(graph, search, trial, seeds[0])
+    rows = {}
+    for seed in seeds:
         sampled, seconds = _sampled(graph, search, trial, seed)
         if search.trials:
             values = in_trials(graph, sampled, trial, seed)
         else:
             values = measure(graph, sampled, seed) if measure else metrics(graph, sampled, trial)
-        yield seed, values | {LAST_METRIC: seconds}
+        policy = trial.policies.get((search.method, seed))
+        own = {"seed": seed, "policy": "" if policy is None else policy.name}
+        rows[seed] = [
+            own | {"metric": metric, "value": value}
+            for metric, value in (values | {LAST_METRIC: seconds}).items()
+        ]
+    return rows
 
 
 def _sampled(

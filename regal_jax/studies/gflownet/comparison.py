@@ -50,6 +50,7 @@ def compare(
         seeds=settings.seeds,
         path=folder / "results.csv",
         measure=measure,
+        executor=settings.executor,
     )
 
 

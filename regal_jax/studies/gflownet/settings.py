@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from regal_jax.policies.gflownet.policy import FlowConfig
 from regal_jax.studies.flags import group, option
-from regal_jax.studies.settings import Output
+from regal_jax.studies.settings import Executor, Output
 from regal_jax.training.gflownet import FlowTraining
 from regal_jax.training.ppo import PPOTraining
 
@@ -49,7 +49,7 @@ class Policies(Training):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(Policies):
+class Comparison(Policies, Executor):
     """What to run, its budgets (section 5), and what its schedules are tried on."""
 
     methods: tuple[str, ...] = option(

@@ -88,6 +88,17 @@ def count_samples(graph, sampled, seed):
     return {"samples": len(sampled.sequence) + 100 * seed}
 
 
+def test_rows_of_several_processes_are_those_of_one(tmp_path):
+    searches, graphs = [Search("rule", "critical_path"), LISTS], {"random": [GRAPH]}
+    trial, timeless = Trial(2, 4, {"slow": SLOW}), []
+    for where in ("here", "processes:2"):
+        path = tmp_path / f"{where}.csv"
+        comparison_candidates.compare(graphs, searches, trial, seeds=2, path=path, executor=where)
+        rows = results.read_results(path)
+        timeless.append([row for row in rows if row["metric"] != "seconds"])
+    assert timeless[0] == timeless[1]
+
+
 def test_another_measure_has_every_seed_of_rules_too(tmp_path):
     path, searches = tmp_path / "results.csv", [Search("rule", "critical_path"), LISTS]
     graphs, trial = {"random": [GRAPH]}, Trial(2, 4)

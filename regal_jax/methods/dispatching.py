@@ -3,7 +3,6 @@
 import functools
 import os
 
-import jax
 import numpy as np
 
 from regal_jax import registry
@@ -12,6 +11,7 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.methods import warm
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Result
+from regal_jax.policies import base
 from regal_jax.policies.regal import dispatching
 from regal_jax.policies.regal.dispatching import DispatchConfig
 from regal_jax.search.evolution import rule_search
@@ -70,9 +70,4 @@ def best_of_rules(
 
 def _promise(network, features, config: DispatchConfig, costs, done) -> np.ndarray:
     scaled = (costs / (costs.max() or 1.0)).astype(np.float32)  # only ratios count
-    return np.asarray(_log_prob(network, features, scaled, done, config=config))
-
-
-@functools.partial(jax.jit, static_argnames="config")
-def _log_prob(network, features, costs, done, *, config: DispatchConfig) -> jax.Array:
-    return dispatching.dispatch_policy(config).log_prob(network, features, costs, done)
+    return np.asarray(base.call(config, "log_prob", network, features, scaled, done))

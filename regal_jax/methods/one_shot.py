@@ -1,6 +1,5 @@
 """One-shot priority sampling behind ``optimize`` (one_shot_priority_sampling, 3, 5, D and G)."""
 
-import functools
 from collections.abc import Callable
 
 import jax
@@ -12,6 +11,7 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import evolution
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Options, Result
+from regal_jax.policies import base
 from regal_jax.policies.one_shot import policy
 from regal_jax.policies.one_shot.policy import OneShotConfig, Scores
 from regal_jax.search.base import best_of_chromosomes
@@ -73,7 +73,7 @@ def run_one_shot(problem: MachineProblem, budget: Budget) -> Result:
 
 def op_scores(params, config: OneShotConfig, graph: ComputationGraph) -> Scores:
     """What a policy says of a graph's ops; graphs are padded so that few shapes are compiled."""
-    found = _scores(params, padded_inputs(graph, config), config)
+    found = base.call(config, "encode", params, padded_inputs(graph, config))
     return jax.tree.map(lambda leaf: np.asarray(leaf)[: graph.num_ops], found)
 
 
@@ -121,8 +121,3 @@ DECODINGS: dict[str, Callable[[MachineProblem, Scores, Budget], Result]] = {
     "sample": _sampled,
     "brkga": _searched,
 }
-
-
-@functools.partial(jax.jit, static_argnames="config")
-def _scores(params, inputs, config: OneShotConfig):
-    return registry.make_policy(config).encode(params, inputs)

@@ -15,6 +15,7 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.ordering import PAPER, SAMPLES, check_problem, of_orders
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Options, Result
+from regal_jax.policies import base
 from regal_jax.policies.topological_order.policy import OrderingConfig, OrderingInputs
 from regal_jax.search.orders import beam as orders_beam
 from regal_jax.search.orders import dynamic_programming, sampling
@@ -66,7 +67,8 @@ def op_priorities(params, config: OrderingConfig, graph: ComputationGraph) -> np
     """float32[O]: a policy's priorities; graphs are padded so that few shapes are compiled."""
     if graph.num_ops == 0:
         return np.empty(0, np.float32)
-    return np.asarray(_priorities(params, _padded(graph, config), config))[: graph.num_ops]
+    found = base.call(config, "priorities", params, _padded(graph, config))
+    return np.asarray(found)[: graph.num_ops]
 
 
 def stepwise_order(
@@ -76,14 +78,14 @@ def stepwise_order(
 
     Two shapes are compiled: one state, as at first and after the deadline, and a full beam.
     """
-    encoding, slots = _encoding(params, inputs, config), len(inputs.features)
+    encoding, slots = base.call(config, "encode", params, inputs), len(inputs.features)
 
     def logits(ready, last, first):
         count = len(ready)
         more = (1 if count == 1 else budget.evaluations) - count
         ready = np.pad(ready, ((0, more), (0, slots - graph.num_ops)))
         last, first = np.pad(last, (0, more)), np.pad(first, (0, more))
-        found = _logits(encoding, ready, last, first, config)
+        found = base.call(config, "logits", encoding, ready, last, first)
         return np.asarray(found)[:count, : graph.num_ops]
 
     width, deadline = budget.evaluations, budget.deadline
@@ -141,29 +143,9 @@ DECODINGS: dict[str, Orders] = {
 }
 
 
-@functools.partial(jax.jit, static_argnames="config")
-def _priorities(params, inputs, config: OrderingConfig):
-    return registry.make_policy(config).priorities(params, inputs)
-
-
-@functools.partial(jax.jit, static_argnames="config")
-def _greedy(params, inputs, config: OrderingConfig):
-    return registry.make_policy(config).mode(params, inputs)
-
-
 @functools.partial(jax.jit, static_argnames=("config", "count"))
 def _samples(params, key, inputs, config: OrderingConfig, count: int):
     return registry.make_policy(config).sample(params, key, inputs, count)
-
-
-@functools.partial(jax.jit, static_argnames="config")
-def _encoding(params, inputs, config: OrderingConfig):
-    return registry.make_policy(config).encode(params, inputs)
-
-
-@functools.partial(jax.jit, static_argnames="config")
-def _logits(encoding, ready, last, first, config: OrderingConfig):
-    return registry.make_policy(config).logits(encoding, ready, last, first)
 
 
 def _padded(graph: ComputationGraph, config: OrderingConfig) -> OrderingInputs:
@@ -183,7 +165,7 @@ def _drawn(params, config: OrderingConfig, graph, budget: Budget) -> list[np.nda
     if budget.options.decoding == "beam":
         return [stepwise_order(params, config, graph, inputs, budget)]
     if budget.options.decoding == "greedy":
-        positions = _greedy(params, inputs, config)[None]
+        positions = base.call(config, "mode", params, inputs)[None]
     else:
         positions = _samples(params, key, inputs, config, budget.evaluations)
     return [sampling.order_of(row[: graph.num_ops]) for row in np.asarray(positions)]

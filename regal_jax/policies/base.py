@@ -1,6 +1,11 @@
 """What policies have in common: pure functions of one graph, which callers ``vmap``."""
 
+import functools
 from typing import Any, Protocol
+
+import jax
+
+from regal_jax import registry
 
 
 class Policy(Protocol):
@@ -17,3 +22,9 @@ class Policy(Protocol):
     @property
     def init(self) -> Any:
         """(key, inputs, ...) -> params."""
+
+
+@functools.partial(jax.jit, static_argnames=("config", "function"))
+def call(config: Any, function: str, *arguments: Any) -> Any:
+    """What a function of a configuration's policy returns, such as "mode" for (params, inputs)."""
+    return getattr(registry.make_policy(config), function)(*arguments)

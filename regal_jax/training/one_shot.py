@@ -21,6 +21,7 @@ from regal_jax import registry
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.policies import base
 from regal_jax.policies.one_shot.policy import (
     Draws,
     OneShotConfig,
@@ -213,7 +214,7 @@ def init_state(
 
 def scores(params: Any, example: OneShotExample, policy: OneShotConfig) -> Scores:
     """The scores of a graph, without padding. OptionError if they aren't finite."""
-    found = _scores(params, example.inputs, policy)
+    found = base.call(policy, "encode", params, example.inputs)
     found = jax.tree.map(lambda leaf: np.asarray(leaf)[: example.problem.num_ops], found)
     if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(found)):
         raise OptionError("logits are not finite: training has diverged; a lower learning_rate?")
@@ -255,7 +256,8 @@ def _one_graph(key, state: TrainState, example: OneShotExample, policy, config):
     if config.baseline == "standardised":
         advantage = standardised(makespans, config.epsilon)
     else:
-        advantage = makespans - _greedy_cost(state.best_params, example, policy)
+        rollout = greedy(scores(state.best_params, example, policy))
+        advantage = makespans - float(costs(example.problem, rollout)[0])
     gradient, numbers = _gradient(
         state.params,
         example.inputs,
@@ -269,10 +271,6 @@ def _one_graph(key, state: TrainState, example: OneShotExample, policy, config):
     return gradient, {**metrics, **jax.device_get(numbers)}
 
 
-def _greedy_cost(params, example: OneShotExample, policy) -> float:
-    return float(costs(example.problem, greedy(scores(params, example, policy)))[0])
-
-
 def _padded(drawn: Draws, num_ops: int) -> tuple[np.ndarray, np.ndarray | None]:
     """(rankings int32[N, num_ops], holds bool[N, num_ops]): padding is ranked last, holds not."""
     count, first = drawn.rankings.shape
@@ -281,11 +279,6 @@ def _padded(drawn: Draws, num_ops: int) -> tuple[np.ndarray, np.ndarray | None]:
     if drawn.holds is None:
         return rankings, None
     return rankings, np.pad(drawn.holds, ((0, 0), (0, num_ops - first)))
-
-
-@functools.partial(jax.jit, static_argnames="policy")
-def _scores(params, inputs, policy):
-    return registry.make_policy(policy).encode(params, inputs)
 
 
 @functools.partial(jax.jit, static_argnames="policy")

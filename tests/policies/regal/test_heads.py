@@ -12,16 +12,14 @@ import regal_jax
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.graphs.batching import GraphShape
-from regal_jax.policies.regal.beta_mutants import ActionSpace
-from regal_jax.policies.regal.heads import mutant_policy
-from regal_jax.policies.regal.policy import RegalConfig
+from regal_jax.policies.regal.policy import RegalConfig, regal_policy
 from regal_jax.training import checkpoints
 from regal_jax.training.regal_examples import feature_search
 from tests.policies.cases import chain, inputs_of, random_graph, random_params
 
 HEADS = ["independent", "autoregressive"]
 ENCODERS = ["message_passing", "sequence"]
-TINY = ActionSpace(levels=2, placement=False, scheduling=True, num_devices=2)
+TINY = {"levels": 2, "placement": False}
 """Two choices of two: 4 action vectors an op, 16 for the chain of two ops."""
 INPUTS = inputs_of(chain(2))
 ALL_ACTIONS = jnp.array(list(itertools.product(range(2), repeat=4)), jnp.int32).reshape(-1, 2, 2)
@@ -29,7 +27,7 @@ ALL_ACTIONS = jnp.array(list(itertools.product(range(2), repeat=4)), jnp.int32).
 
 def new(head, inputs=INPUTS, space=TINY, *, encoder="message_passing", noise=True):
     """(policy, parameters), random rather than the uniform ones of a new policy."""
-    policy = mutant_policy(space, encoder=encoder, size=4, rounds=2, head=head)
+    policy = regal_policy(RegalConfig(size=4, rounds=2, encoder=encoder, head=head, **space))
     init = (policy.init, jax.random.key(0), inputs)
     return policy, random_params(*init) if noise else jax.jit(init[0])(*init[1:])
 
@@ -91,11 +89,11 @@ def test_mode_is_the_greedy_choice(head):
 @pytest.mark.parametrize("head", HEADS)
 def test_padding_is_left_out(head, encoder):
     graph = random_graph(0, num_ops=5)
-    space = ActionSpace(levels=3, elite_bias=True)
+    space = {"levels": 3, "elite_bias": True}
     inputs = inputs_of(graph)
     padded = inputs_of(graph, GraphShape(9, 20, 40, 8, 8))
     policy, params = new(head, inputs, space, encoder=encoder)
-    shape = (9, space.num_choices)
+    shape = (9, RegalConfig(**space).space.num_choices)
     actions = jnp.asarray(np.random.default_rng(0).integers(3, size=shape))
     other = actions.at[5:].set(2 - actions[5:])
     log_prob, entropy = jax.jit(policy.log_prob), jax.jit(policy.entropy)
@@ -135,9 +133,8 @@ def test_entropy_is_that_of_the_distribution(head):
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_gradients_are_finite_and_reach_every_parameter(encoder):
     inputs = inputs_of(random_graph(1, num_ops=5), GraphShape(9, 20, 40, 8, 8))
-    space = ActionSpace(levels=3)
-    policy, params = new("independent", inputs, space, encoder=encoder)
-    actions = jnp.ones((9, space.num_choices), jnp.int32)
+    policy, params = new("independent", inputs, {"levels": 3}, encoder=encoder)
+    actions = jnp.ones((9, RegalConfig(levels=3).space.num_choices), jnp.int32)
     gradient = jax.jit(jax.grad(policy.log_prob))(params, inputs, actions)
     for leaf in jax.tree.leaves(gradient):
         assert np.all(np.isfinite(leaf))

@@ -42,7 +42,8 @@ def in_place_writes(graph: ComputationGraph) -> np.ndarray:
         version = version[~silent[graph.producer[version]]]
     of_version, tensor = rows_at(graph.inputs, graph.producer[version])
     of_pair, reader = rows_at(graph.consumers, version[of_version])
-    also_reads = np.isin(_codes(graph, tensor[of_pair], reader), _all_codes(graph))
+    every = _codes(graph, graph.consumers.row_of_value(), graph.consumers.values)
+    also_reads = np.isin(_codes(graph, tensor[of_pair], reader), every)
     missed = np.bincount(of_pair[~also_reads], minlength=len(tensor))
     kept = (missed == 0) & (graph.size[tensor] > 0)
     pairs = np.stack([tensor, graph.producer[version[of_version]]], axis=1)[kept]
@@ -67,7 +68,3 @@ def _equal_to(graph: ComputationGraph, table: str, key: str, value: str, length:
 def _codes(graph: ComputationGraph, tensor: np.ndarray, op: np.ndarray) -> np.ndarray:
     """int64[N]: one number a (tensor, op) pair."""
     return tensor.astype(np.int64) * graph.num_ops + op
-
-
-def _all_codes(graph: ComputationGraph) -> np.ndarray:
-    return _codes(graph, graph.consumers.row_of_value(), graph.consumers.values)

@@ -69,10 +69,6 @@ def _by_source(graphs: Sequence[ComputationGraph]) -> list[str]:
     return _test_where([graph.source.startswith(outside) for graph in graphs], graphs)
 
 
-def _by_size(graphs: Sequence[ComputationGraph]) -> list[str]:
-    return _test_where([graph.num_ops >= 2000 for graph in graphs], graphs)
-
-
 def _test_where(is_test: Sequence[bool], graphs: Sequence[ComputationGraph]) -> list[str]:
     """Test where told; of the rest the validation families validate, all others train."""
     rest = ["valid" if split == "valid" else "train" for split in _by_architecture(graphs)]
@@ -84,6 +80,6 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "architecture": _by_architecture,
         "paper": _as_in_the_paper,
         "source": _by_source,
-        "size": _by_size,
+        "size": lambda graphs: _test_where([graph.num_ops >= 2000 for graph in graphs], graphs),
     }
 )

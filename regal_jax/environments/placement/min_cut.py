@@ -223,7 +223,7 @@ class Network(FlowNetwork):
         self.pairs = pairs if more is None else np.concatenate([pairs, more])
         super().__init__(arcs_of(graph, self.pairs))
         self.graph = graph
-        self.own = always_bytes(graph) + _own_bytes(graph)
+        self.own = always_bytes(graph) + graph.outputs.sums(graph.size) + graph.workspace
         before, after = self.pairs.T
         self._before = ragged_rows(after, before, graph.num_ops)
         self._after = ragged_rows(before, after, graph.num_ops)
@@ -271,10 +271,6 @@ def _reached(rows: RaggedRows, ops: Sequence[int] | np.ndarray) -> np.ndarray:
     seen, stack = np.zeros(num_ops, np.int8), np.empty(num_ops, np.int32)
     reach.mark(rows.offsets, rows.values, np.asarray(ops, np.int64), seen, stack)
     return seen.view(bool)
-
-
-def _own_bytes(graph: ComputationGraph) -> np.ndarray:
-    return graph.outputs.sums(graph.size) + graph.workspace
 
 
 def given_bytes(graph: ComputationGraph) -> int:

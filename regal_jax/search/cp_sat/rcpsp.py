@@ -20,7 +20,7 @@ from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.search.cp_sat import solver
-from regal_jax.search.cp_sat.integer_times import TimeUnit, time_unit
+from regal_jax.search.cp_sat.integer_times import time_unit
 from regal_jax.search.rcpsp import rules
 from regal_jax.search.rcpsp.justification import retime
 
@@ -92,7 +92,7 @@ def solve(
     small = len(pairs) + 2 * graph.num_ops <= solver.most_constraints(seconds)
     if unit is None or not small or best.makespan <= best.bound:
         return best.solution(exact=True)
-    whole = _in_units(graph, unit)
+    whole = graph.replace(duration=np.array(unit.whole(graph.duration), np.float64))
     model = _build_model(cp_model.CpModel(), whole, pairs, best.start)
     proven = solver.minimise(
         model.program,
@@ -148,10 +148,6 @@ def _list_schedule(graph: ComputationGraph) -> np.ndarray:
     start = MachineProblem(graph).decode(genes).start
     assert start is not None
     return start
-
-
-def _in_units(graph: ComputationGraph, unit: TimeUnit) -> ComputationGraph:
-    return graph.replace(duration=np.array(unit.whole(graph.duration), np.float64))
 
 
 def _build_model(program, graph: ComputationGraph, pairs: np.ndarray, known: np.ndarray) -> _Model:

@@ -29,7 +29,8 @@ def policies(found: Mapping[str, GraphCorpus], folder: Path, settings: Settings)
         return dict.fromkeys(found, policy_file(settings.policy))
     trained = {corpus.name: corpus for corpus in found.values()}
     files = {
-        name: train(corpus, folder / _slug(name), settings) for name, corpus in trained.items()
+        name: train(corpus, folder / f"training_{name.replace(' ', '_')}", settings)
+        for name, corpus in trained.items()
     }
     return {setting: files[corpus.name] for setting, corpus in found.items()}
 
@@ -82,7 +83,3 @@ def _trained(
             about={"objective": "makespan", "dataset": corpus.name},
             on_step=lambda step, metrics: update(step, f"cost {metrics['cost']:.3f}"),
         )
-
-
-def _slug(name: str) -> str:
-    return f"training_{name.replace(' ', '_')}"

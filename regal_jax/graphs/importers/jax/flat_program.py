@@ -4,6 +4,9 @@ The walk is the importer's: the same calls are inlined, the same equations vanis
 nothing, and dead code is dropped, so op ``i`` here is op ``i`` of the graph. Instead of tensors
 with sizes it keeps values. An equation that vanished runs with every op that needs its output, so
 that an op reads nothing but what its graph says.
+
+What keeps XLA from merging equal work stays: an operand of a barrier or of a rematerialised call
+is read through a barrier of its own, which orders nothing.
 """
 
 import dataclasses
@@ -158,18 +161,23 @@ class _Walk:
         self.avals.append(aval)
         return len(self.avals) - 1
 
-    def inline(self, program: ClosedJaxpr | Jaxpr, arguments: Sequence[Atom]) -> list[Atom]:
-        """Takes in every equation of a jaxpr; returns the values of its outputs."""
+    def inline(
+        self, program: ClosedJaxpr | Jaxpr, arguments: Sequence[Atom], scope: Any = None
+    ) -> list[Atom]:
+        """Takes in every equation of a jaxpr, in a scope of names; the values of its outputs."""
         jaxpr, constants = open_program(program)
         environment: dict[Any, Atom] = dict(zip(jaxpr.invars, arguments, strict=True))
         for variable, constant in zip(jaxpr.constvars, constants, strict=True):
             environment[variable] = self._constant(constant, variable.aval)
         for equation in jaxpr.eqns:
+            equation = _scoped(equation, scope)
             inputs = tuple(self._read(environment, atom) for atom in equation.invars)
             inner = inlined_program(equation)
-            outputs = (
-                self._equation(equation, inputs) if inner is None else self.inline(inner, inputs)
-            )
+            if inner is None:
+                outputs = self._equation(equation, inputs)
+            else:
+                names = equation.source_info.name_stack
+                outputs = self.inline(inner, self._given(equation, inputs), names)
             environment.update(zip(equation.outvars, outputs, strict=True))
         return [self._read(environment, atom) for atom in jaxpr.outvars]
 
@@ -191,8 +199,8 @@ class _Walk:
         avals = [atom.aval for atom in equation.invars]
         out_avals = [variable.aval for variable in equation.outvars]
         renames = renamed_inputs(equation.primitive.name, avals, out_avals, equation.params)
-        if renames and len(inputs) > 1:
-            return inputs  # a barrier: one output must not wait for the inputs of another
+        if renames and equation.primitive.name == _BARRIER:
+            return self._fenced(inputs)  # one output must not wait for the inputs of another
         step = Step(
             _with_variables(equation), inputs, tuple(self.new_value(aval) for aval in out_avals)
         )
@@ -201,6 +209,21 @@ class _Walk:
         else:
             self._add_op(step)
         return step.outputs
+
+    def _given(self, call: JaxprEqn, inputs: tuple[Atom, ...]) -> Sequence[Atom]:
+        """What the body of a call works on: rematerialised work isn't to be merged with other."""
+        is_again = call.params.get("differentiated", False)
+        return self._fenced(inputs) if is_again and call.params["prevent_cse"] else inputs
+
+    def _fenced(self, inputs: Sequence[Atom]) -> list[Atom]:
+        """Each value behind a barrier of its own."""
+        return [one if isinstance(one, Literal) else self._fence(one) for one in inputs]
+
+    def _fence(self, value: int) -> int:
+        aval = self.avals[value]
+        step = Step(_fence(aval), (value,), (self.new_value(aval),))
+        self.renames[step.outputs[0]] = step
+        return step.outputs[0]
 
     def _add_op(self, step: Step) -> None:
         renames, reads = self.with_renames(step.inputs)
@@ -221,6 +244,23 @@ class _Walk:
             self.value_of_array[id(array)] = self.new_value(aval)
             self.constants[self.value_of_array[id(array)]] = array
         return self.value_of_array[id(array)]
+
+
+def _scoped(equation: JaxprEqn, scope: Any) -> JaxprEqn:
+    """The equation with the names of the calls that it was in before its own."""
+    if scope is None:
+        return equation
+    source = equation.source_info
+    return equation.replace(source_info=source.replace(name_stack=scope + source.name_stack))
+
+
+_BARRIER = "optimization_barrier"
+
+
+def _fence(aval: Any) -> JaxprEqn:
+    """The equation of a barrier of one value."""
+    (equation,) = jax.make_jaxpr(lambda value: jax.lax.optimization_barrier(value))(aval).eqns
+    return equation
 
 
 def _live(ops: Sequence[FlatOp], needed: set[int]) -> list[FlatOp]:

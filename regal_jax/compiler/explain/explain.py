@@ -2,18 +2,15 @@
 to its explanation."""
 
 import contextlib
-import importlib
-import importlib.util
 import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
 
 from regal_jax.compiler.explain.explanation import Explanation, explain_module
 from regal_jax.compiler.explain.graph_explanation import GraphExplanation, explain_graph
+from regal_jax.compiler.named_programs import is_function, program_named
 from regal_jax.compiler.xla.candidates import Search
 from regal_jax.compiler.xla.reschedule import memory_of
 from regal_jax.errors import DAMAGE, ImporterError, OptionError, RegalError
@@ -99,54 +96,10 @@ def explain_named(name: str, *, search: bool | Search = False) -> Explanation | 
       ImporterError: no such file or function, or what loading, calling or tracing it raises. Others
         as ``explain``.
     """
-    module, colon, function = name.rpartition(":")
-    if Path(name).exists() or not colon:
+    if not is_function(name):
         return explain(name, search=search)
-    try:
-        with _importable(Path(module).parent if module.endswith(".py") else Path.cwd()):
-            source, args = _parts(getattr(_loaded(module), function)())
-            return explain(source, *args, search=search)
-    except RegalError as error:
-        raise type(error)(f"{name}: {error}") from None
-    except Exception as error:
-        raise ImporterError(f"{name}: {type(error).__name__}: {error}") from error
-
-
-def _parts(made: Any) -> tuple[Any, tuple]:
-    """(function, arguments) of what a named function returns. Raises ImporterError."""
-    if isinstance(made, tuple) and len(made) == 2 and callable(made[0]):
-        fn, args = made
-        return fn, tuple(args) if isinstance(args, tuple | list) else (args,)
-    if isinstance(made, ComputationGraph) or hasattr(made, "compile") or hasattr(made, "as_text"):
-        return made, ()
-    kind = type(made).__name__
-    raise ImporterError(
-        f"must return (function, arguments), or a lowered or compiled function, not {kind}"
-    )
-
-
-def _loaded(module: str) -> Any:
-    if not module.endswith(".py"):
-        return importlib.import_module(module)
-    spec = importlib.util.spec_from_file_location(Path(module).stem, module)
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = loaded
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
-@contextlib.contextmanager
-def _importable(folder: Path) -> Iterator[None]:
-    """Modules in a folder can be imported inside."""
-    path = str(folder.resolve())
-    sys.path.insert(0, path)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ValueError):
-            sys.path.remove(path)
+    with program_named(name) as (source, args):
+        return explain(source, *args, search=search)
 
 
 def _compiled(source: Any, args: tuple, kwargs: dict[str, Any]) -> Any:

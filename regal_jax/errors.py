@@ -43,6 +43,10 @@ class InfeasibleError(RegalError):
     """No schedule within the memory capacity was found; the command line exits with status 3."""
 
 
+class LimitError(RegalError):
+    """A program that needs more memory than it may; the command line exits with status 1."""
+
+
 class ImporterError(RegalError):
     """A source (JAX function, ONNX model, cost graph) that can't be turned into a graph."""
 

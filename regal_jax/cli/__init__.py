@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Sequence
 
 from regal_jax import __version__, compilation_cache
-from regal_jax.errors import InfeasibleError, OptionError, RegalError
+from regal_jax.errors import InfeasibleError, LimitError, OptionError, RegalError
 from regal_jax.reporting import progress
 from regal_jax.reporting.terminal import one_line, say
 
@@ -18,6 +18,7 @@ COMMANDS = {
     "check": "validate a schedule and its claimed costs",
     "info": "what is in a graph, and what bounds its cost",
     "explain": "why a program's memory peak is where it is, and what would lower it",
+    "memory": "what a JAX function needs on a GPU or TPU that needn't be there",
     "methods": "list the methods: for which graphs, learned or not, from which paper",
     "experiment": "run a launcher: train, compare, print a paper's table",
     "completion": "print a script that completes the command in bash, zsh or fish",
@@ -26,6 +27,8 @@ COMMANDS = {
 docstring is its help."""
 USAGE_ERROR = 2
 INFEASIBLE = 3
+TOO_MUCH = 1
+_STATUS = {InfeasibleError: INFEASIBLE, LimitError: TOO_MUCH}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,7 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.verbose:
             traceback.print_exc()
         say(f"regal-jax: error: {one_line(str(error))}", sys.stderr)
-        return INFEASIBLE if isinstance(error, InfeasibleError) else USAGE_ERROR
+        return next(
+            (code for kind, code in _STATUS.items() if isinstance(error, kind)), USAGE_ERROR
+        )
     except BrokenPipeError:
         sys.stderr.close()
         return 1
@@ -73,6 +78,7 @@ examples:
   regal-jax import model.onnx --output=model.json
   regal-jax schedule model.json --num_devices=1 --output=schedule.json --plot=memory.png
   regal-jax explain package.module:function --html=memory.html
+  regal-jax memory package.module:function --accelerator=h100 --limit=70GiB
   regal-jax schedule --help"""
 
 

@@ -1,0 +1,90 @@
+"""Compiles a function for an accelerator that this machine need not have, and prints its memory.
+
+With --jit the function is compiled as rj.jit would, too, beside XLA's own choice. A guard for
+training code: over --limit, or more than --tolerance above a --baseline, the exit status is 1.
+
+examples:
+  regal-jax memory train.py:step --accelerator=h100 --limit=70GiB
+  regal-jax memory package.module:function --accelerator=v5e:2x2 --jit --json
+  regal-jax memory train.py:step --accelerator=h100 --baseline=memory.json --tolerance=0.02
+"""
+
+import argparse
+import os
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")  # or JAX looks for the devices that aren't there
+
+from regal_jax.cli import flags, printing
+from regal_jax.compiler.accelerators import baselines
+from regal_jax.compiler.accelerators.accelerator import accelerator
+from regal_jax.compiler.accelerators.measure import Measurement, measure
+from regal_jax.compiler.accelerators.specifications import SPECIFICATIONS
+from regal_jax.compiler.named_programs import program_named
+from regal_jax.compiler.xla.jit import jit, reschedule
+from regal_jax.errors import LimitError, OptionError
+from regal_jax.graphs import files
+from regal_jax.reporting.tables import human_bytes
+from regal_jax.reporting.terminal import say
+
+_SOURCE = (
+    "package.module:function or path/to/file.py:function, which is called without arguments and"
+    " returns (function, arguments); arguments may be jax.ShapeDtypeStruct"
+)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The function, the accelerator, and what is too much."""
+    parser.add_argument("source", metavar="SOURCE", type=flags.text, help=_SOURCE)
+    known = ", ".join(SPECIFICATIONS)
+    parser.add_argument(
+        "--accelerator",
+        type=flags.text,
+        required=True,
+        metavar="NAME",
+        help=f"{known}; several as h100:8 or v5e:4x4 (arguments on each)",
+    )
+    parser.add_argument("--jit", action="store_true", help="compile it as rj.jit does, too")
+    group = parser.add_argument_group("what is too much")
+    group.add_argument("--limit", type=flags.byte_count, metavar="BYTES", help="such as 70GiB")
+    group.add_argument(
+        "--baseline",
+        type=flags.text,
+        metavar="FILE",
+        help="compare with; written if it isn't there",
+    )
+    group.add_argument(
+        "--tolerance", type=float, default=0.0, metavar="SHARE", help="above the baseline"
+    )
+    flags.add_printing(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measures. Raises LimitError for what needs too much, RegalError for what can't be told."""
+    if not 0 <= options.tolerance < float("inf"):
+        raise OptionError(f"--tolerance must be at least 0, got {options.tolerance}")
+    if options.baseline:
+        files.check_writable(options.baseline)
+    found = _measured(options)
+    value = {name: baselines.numbers(one) for name, one in found.items()}
+    text = "\n".join(f"{name}: {one}" for name, one in found.items())
+    printing.report(options, value, lambda: say(text))
+    needs = min(found.values(), key=lambda one: one.peak)
+    if options.baseline:
+        baselines.check(options.baseline, options.source, needs, options.tolerance)
+    if options.limit is not None and needs.peak > options.limit:
+        raise LimitError(
+            f"{options.source}: {human_bytes(needs.peak)} on {needs.accelerator}, over --limit of"
+            f" {human_bytes(options.limit)}"
+        )
+
+
+def _measured(options: argparse.Namespace) -> dict[str, Measurement]:
+    target = accelerator(options.accelerator)
+    with program_named(options.source) as (fn, args):
+        if not callable(fn):
+            raise OptionError("must return (function, arguments) to be compiled for an accelerator")
+        found = {"jax.jit": measure(fn, *args, accelerator=target)}
+        if options.jit:
+            make = reschedule if hasattr(fn, "lower") else jit
+            found["rj.jit"] = measure(make(fn), *args, accelerator=target)
+    return found

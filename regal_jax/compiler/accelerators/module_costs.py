@@ -1,0 +1,121 @@
+"""What a compiled module will do: kernels, time, and what runs beside its collectives.
+
+Times are estimates. TPUs: the compiler's own ``estimated_cycles`` of each instruction. GPUs: the
+roofline of each, by its FLOPs and bytes, without launches. Of a loop, a body's times the trip
+count, where it is known; what isn't known counts once.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from regal_jax.compiler.accelerators.specifications import Specification
+from regal_jax.graphs.importers.xla.flops import (
+    instruction_bytes,
+    instruction_flops,
+    trip_count,
+)
+from regal_jax.graphs.importers.xla.module import ALIASES, bodies
+from regal_jax.graphs.importers.xla.text import Computation, Instruction, Module, leaves
+
+COLLECTIVES = (
+    *("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute"),
+    *("ragged-all-to-all", "collective-broadcast"),
+)
+_NOTHING = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "after-all")) | ALIASES
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+
+
+class ModuleCosts(NamedTuple):
+    """What a module does on one device.
+
+    Attributes:
+      kernels: instructions that do work, of loops once.
+      seconds: estimated.
+      flops: floating-point operations.
+      bytes_accessed: by all kernels.
+      collectives: how many there are.
+      overlapped: how many of them have other work between their start and their end.
+    """
+
+    kernels: int
+    seconds: float
+    flops: float
+    bytes_accessed: float
+    collectives: int
+    overlapped: int
+
+
+def module_costs(module: Module, specification: Specification) -> ModuleCosts:
+    """The costs of a scheduled module on one device."""
+    kernels, seconds, flops, accessed = 0, 0.0, 0.0, 0.0
+    for times, computation, one in _steps(module, module.entry, 1.0):
+        work = instruction_flops(module, computation, one)
+        moved = instruction_bytes(module, computation, one)
+        kernels += 1
+        flops += times * work
+        accessed += times * moved
+        seconds += times * _seconds(one, work, moved, specification)
+    computations = [module.computations[name] for name in _run(module, module.entry)]
+    beside = [overlap for one in computations for overlap in _collectives(module, one)]
+    return ModuleCosts(kernels, seconds, flops, accessed, len(beside), sum(beside))
+
+
+def _seconds(one: Instruction, flops: float, moved: float, of: Specification) -> float:
+    if of.clock_hz:
+        found = _CYCLES.search(one.attributes)
+        return int(found.group(1)) / of.clock_hz if found else 0.0
+    types = {array.dtype for array in leaves(one.shape)}
+    rate = max((of.flops_per_second.get(dtype, 0.0) for dtype in types), default=0.0)
+    return max(flops / (rate or of.flops_per_second["f32"]), moved / of.bytes_per_second)
+
+
+def _steps(
+    module: Module, name: str, times: float
+) -> Iterator[tuple[float, Computation, Instruction]]:
+    """(how often, its computation, instruction) of what does work, bodies written out."""
+    computation = module.computations[name]
+    for one in computation.instructions.values():
+        inner = bodies(one)
+        for body in inner:
+            repeats = trip_count(one) if one.opcode == "while" else 1
+            yield from _steps(module, body, times * repeats)
+        if not inner and one.opcode not in _NOTHING:
+            yield times, computation, one
+
+
+def _run(module: Module, name: str) -> Iterator[str]:
+    """A computation and the bodies that it runs."""
+    yield name
+    for one in module.computations[name].instructions.values():
+        for body in bodies(one):
+            yield from _run(module, body)
+
+
+def _collectives(module: Module, computation: Computation) -> Iterator[bool]:
+    """Whether work runs beside it, of every collective of a computation."""
+    waiting: dict[str, bool] = {}  # by its start: whether something has run since
+    for one in computation.instructions.values():
+        if kind := _collective(module, one):
+            if kind == "start":
+                waiting[one.name] = False
+            else:
+                yield kind == "fused"
+        elif one.opcode.endswith("-done") and one.operands[0] in waiting:
+            yield waiting.pop(one.operands[0])
+        elif one.opcode not in _NOTHING:
+            waiting = dict.fromkeys(waiting, True)
+
+
+def _collective(module: Module, one: Instruction) -> str:
+    """ "start", "whole", "fused" with other work (TPUs), or nothing."""
+    if one.opcode in COLLECTIVES:
+        return "whole"
+    if one.opcode.removesuffix("-start") in COLLECTIVES:
+        return "start"
+    if one.opcode in ("fusion", "async-start"):
+        called = [module.computations[name] for name in one.called("calls")]
+        inner = [each.opcode for body in called for each in body.instructions.values()]
+        if any(opcode.removesuffix("-start") in COLLECTIVES for opcode in inner):
+            return "start" if one.opcode == "async-start" else "fused"
+    return ""

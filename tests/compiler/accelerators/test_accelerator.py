@@ -1,0 +1,91 @@
+import jax
+import jax.numpy as jnp
+import pytest
+
+from regal_jax.compiler.accelerators import accelerator as module
+from regal_jax.compiler.accelerators.accelerator import accelerator, target_of
+from regal_jax.compiler.accelerators.specifications import (
+    SPECIFICATIONS,
+    specification_of,
+    target_config,
+)
+from regal_jax.errors import CompilerError, OptionError
+from tests.compiler.accelerators.targets import compiler_for
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("h1000", "no 'h1000'; there are a100, h100"),
+        ("h100:", "'' is no number of devices"),
+        ("h100:0", "'0' is no number"),
+        ("v5e:4x", "'4x' is no number"),
+        ("v5e:-1", "'-1' is no number"),
+        ("", "no ''"),
+    ],
+)
+def test_names_that_are_none(name, message):
+    with pytest.raises(OptionError, match=message):
+        accelerator(name)
+
+
+@pytest.mark.parametrize(("name", "extra"), [("h100", "cuda12"), ("v5e", "tpu")])
+def test_a_missing_compiler_is_named(monkeypatch, name, extra):
+    def missing(*_, **__):
+        raise RuntimeError("unknown platform\nand a long story")
+
+    monkeypatch.setattr(module.topologies, "get_topology_desc", missing)
+    with pytest.raises(CompilerError, match=rf"unknown platform; it needs .*jax\[{extra}\]"):
+        accelerator(name)
+
+
+def test_devices_are_known_by_their_kind():
+    assert specification_of("TPU v5 lite", "tpu").name == "v5e"
+    assert specification_of("TPU v5", "tpu").name == "v5p"
+    assert specification_of("NVIDIA H100 80GB HBM3", "gpu").name == "h100"
+    assert specification_of("something new", "tpu").name == "v5e"
+
+
+@pytest.mark.parametrize("name", [k for k, v in SPECIFICATIONS.items() if v.gpu])
+def test_configurations_are_text_of_a_protocol_buffer(name):
+    text = target_config(SPECIFICATIONS[name])
+    assert text.count("{") == text.count("}")
+    assert f"core_count: {SPECIFICATIONS[name].gpu.cores}" in text
+
+
+def test_programs_for_cpus_have_no_target():
+    assert target_of(jax.jit(jnp.sin).lower(1.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("v5e", 1), ("v5e:2x2", 4), ("v5e:4x4", 16), ("v6e:2x2", 4), ("v5p:2x2x1", 4)],
+)
+def test_slices_of_tpus(name, number):
+    found = compiler_for(name)
+    assert len(found.devices) == number
+    assert found.mesh().shape == {"devices": number}
+    with pytest.raises(OptionError, match=f"isn't a mesh of {number} devices"):
+        found.mesh((number + 1,))
+
+
+def test_a_shape_that_no_slice_has_is_an_error():
+    compiler_for("v5e")
+    with pytest.raises(CompilerError, match="v5e:3x5"):
+        accelerator("v5e:3x5")
+
+
+@pytest.mark.parametrize("name", ["h100", "a100", "b200"])
+def test_gpus(name):
+    found = compiler_for(f"{name}:8")
+    assert len(found.devices) == 8
+    assert found.options
+
+
+def test_a_program_on_an_accelerator_has_a_target():
+    found = compiler_for("v5e")
+    shape = jax.ShapeDtypeStruct((8,), jnp.float32, sharding=found.replicated())
+    target = target_of(jax.jit(jnp.sin).trace(shape).lower())
+    assert target is not None
+    assert target.specification == found.specification
+    assert not target.is_there

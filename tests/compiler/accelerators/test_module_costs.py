@@ -1,0 +1,77 @@
+import pytest
+
+from regal_jax.compiler.accelerators.module_costs import module_costs
+from regal_jax.compiler.accelerators.specifications import SPECIFICATIONS
+from regal_jax.graphs.importers.xla.text import parse_module
+
+H100, V5E = SPECIFICATIONS["h100"], SPECIFICATIONS["v5e"]
+
+PRODUCT = """
+HloModule product, is_scheduled=true
+ENTRY main {
+  a = f32[1024,1024] parameter(0)
+  b = f32[1024,1024] parameter(1)
+  dot = f32[1024,1024] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT out = f32[1024,1024] negate(dot)
+}
+"""
+
+
+def test_a_roofline_by_hand():
+    costs = module_costs(parse_module(PRODUCT), H100)
+    array, flops = 4 * 2**20, 2 * 2**30
+    assert costs.kernels == 2
+    assert costs.flops == flops + 2**20
+    assert costs.bytes_accessed == 5 * array
+    product = max(flops / 494.7e12, 3 * array / 3.35e12)
+    assert costs.seconds == pytest.approx(product + 2 * array / 3.35e12)
+
+
+LOOP = """
+HloModule loop, is_scheduled=true
+body {
+  state = f32[8] parameter(0)
+  ROOT next = f32[8] negate(state), backend_config={"window_config":{"estimated_cycles":"150"}}
+}
+condition {
+  state = f32[8] parameter(0)
+  ROOT more = pred[] constant(true)
+}
+ENTRY main {
+  a = f32[8] parameter(0)
+  first = f32[8] negate(a), backend_config={"estimated_cycles":"1500"}
+  ROOT loop = f32[8] while(first), condition=condition, body=body, TRIPS
+}
+""".replace("TRIPS", 'backend_config={"known_trip_count":{"n":"10"}}')
+
+
+def test_cycles_of_loops_count_as_often_as_they_run():
+    costs = module_costs(parse_module(LOOP), V5E)
+    assert costs.seconds == pytest.approx((1500 + 10 * 150) / 1.5e9)
+    assert costs.kernels == 2
+    assert costs.flops == 8 + 10 * 8
+
+
+COLLECTIVES = """
+HloModule collectives, is_scheduled=true
+add {
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT sum = f32[] add(x, y)
+}
+ENTRY main {
+  a = f32[8] parameter(0)
+  start = (f32[8], f32[32]) all-gather-start(a), dimensions={0}
+  work = f32[8] negate(a)
+  done = f32[32] all-gather-done(start)
+  second = (f32[8], f32[32]) all-gather-start(work), dimensions={0}
+  waited = f32[32] all-gather-done(second)
+  whole = f32[32] all-reduce(done), to_apply=add
+  ROOT out = (f32[32], f32[32]) tuple(whole, waited)
+}
+"""
+
+
+def test_what_runs_beside_collectives():
+    costs = module_costs(parse_module(COLLECTIVES), H100)
+    assert (costs.collectives, costs.overlapped) == (3, 1)

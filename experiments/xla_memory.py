@@ -3,16 +3,19 @@
   python experiments/xla_memory.py --flagfile=experiments/flags/smoke/xla_memory.flags
 
 Every program is compiled as XLA orders it, by its default and by its memory-optimised scheduler,
-and by rj.jit; with --pairs, both run, side by side. Results are rows of a CSV; a run resumes.
+and by rj.jit; with --pairs, both run, side by side. With --accelerator it is compiled for a GPU or
+TPU that needn't be there, plainly and in --top_k segmentations. Results are rows of a CSV; a run
+resumes.
 """
 
 import jax
 from absl.flags import FLAGS
 
+from regal_jax.compiler.accelerators.accelerator import accelerator
 from regal_jax.datasets import jax_train_steps
 from regal_jax.reporting import tables
 from regal_jax.studies import launch
-from regal_jax.studies.compiler import xla_memory
+from regal_jax.studies.compiler import accelerator_memory, xla_memory
 from regal_jax.studies.compiler.xla_memory import Settings
 
 DEFAULTS = Settings(output_dir="results/xla_memory")
@@ -21,6 +24,9 @@ DEFAULTS = Settings(output_dir="results/xla_memory")
 def main(settings, folder) -> None:
     jax.config.update("jax_enable_compilation_cache", False)  # compile times are measured
     output = folder()
+    if settings.accelerator:
+        accelerators(settings, output)
+        return
     rows = xla_memory.measure(
         settings.programs or jax_train_steps.program_names(),
         settings.options(output / "orders"),
@@ -32,6 +38,20 @@ def main(settings, folder) -> None:
     for metric, title in (("temp_ratio", "Temporaries"), ("ratio", "Temporaries and results")):
         print(f"\n{title} over those of XLA's better order")
         print(tables.text_table(xla_memory.summary(rows, metric)))
+
+
+def accelerators(settings, output) -> None:
+    rows = accelerator_memory.measure(
+        settings.programs or jax_train_steps.program_names(),
+        accelerator(settings.accelerator),
+        compilations=settings.top_k,
+        evaluations=settings.evaluations,
+        seed=settings.seed,
+        path=output / "results.csv",
+    )
+    print(tables.text_table(accelerator_memory.table(rows)))
+    print(f"\nOver XLA's own choice, compiled for {settings.accelerator}")
+    print(tables.text_table(accelerator_memory.summary(rows)))
 
 
 if __name__ == "__main__":

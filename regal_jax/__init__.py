@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from regal_jax import datasets
     from regal_jax import registry as register
     from regal_jax.api import evaluate, optimize
+    from regal_jax.compiler.accelerators.accelerator import Accelerator, accelerator
+    from regal_jax.compiler.accelerators.measure import Measurement, measure
     from regal_jax.compiler.explain.explain import explain
     from regal_jax.compiler.onnx.reorder import reorder_onnx, save_onnx
     from regal_jax.compiler.torch.reorder import reorder_fx
@@ -40,6 +42,8 @@ else:
         __name__,
         {
             "api": "evaluate optimize",
+            "compiler.accelerators.accelerator": "Accelerator accelerator",
+            "compiler.accelerators.measure": "Measurement measure",
             "compiler.explain.explain": "explain",
             "compiler.onnx.reorder": "reorder_onnx save_onnx",
             "compiler.torch.reorder": "reorder_fx",
@@ -72,10 +76,12 @@ else:
 __version__ = "0.2.0"
 
 __all__ = [
+    "Accelerator",
     "Bound",
     "Budget",
     "ComputationGraph",
     "MachineProblem",
+    "Measurement",
     "Options",
     "PlacementProblem",
     "Platform",
@@ -83,6 +89,7 @@ __all__ = [
     "Result",
     "Schedule",
     "TargetModel",
+    "accelerator",
     "check_bound",
     "datasets",
     "evaluate",
@@ -98,6 +105,7 @@ __all__ = [
     "load_graphs",
     "load_schedule",
     "lower_bound",
+    "measure",
     "measured",
     "measured_workspaces",
     "microbatches",

@@ -1,5 +1,8 @@
 """``rj.jit``: a function compiled by XLA in the order that needs the least memory.
 
+On CPUs the order is given to XLA behind its scheduler (``compiler.xla``); for GPUs and TPUs the
+program is cut by barriers before it is compiled (``compiler.barriers``).
+
 What isn't about the order is JAX's: tracing, with its caches and contexts, tells programs apart;
 all else (``eval_shape``, ``trace``, lowering, messages for bad input) is the jitted function's own.
 """
@@ -36,13 +39,13 @@ class RescheduleWarning(UserWarning):
 class Rescheduled:
     """A jitted function whose programs are compiled in the order of least memory.
 
-    It is called like the jitted function and returns the same numbers, bit for bit. Where JAX
-    would compile, a search comes first. Where an order can't be given (side effects, a backend or a
-    JAX without a hook, or inside ``grad``, ``vmap`` and another ``jit``), it is the jitted
-    function, with one ``RescheduleWarning``; ``strict`` makes that a CompilerError. It is the
-    jitted function also while JAX debugs (``jax_disable_jit``, ``jax_debug_nans``,
-    ``jax_debug_infs``), which runs ops one by one. Other attributes are those of the jitted
-    function.
+    It is called like the jitted function and returns the same numbers, on CPUs bit for bit, on
+    accelerators as far as other fusions round alike. Where JAX would compile, a search comes first.
+    Where an order can't be given (side effects, a JAX without a hook, or inside ``grad``, ``vmap``
+    and another ``jit``), it is the jitted function, with one ``RescheduleWarning``; ``strict``
+    makes that a CompilerError. It is the jitted function also while JAX debugs
+    (``jax_disable_jit``, ``jax_debug_nans``, ``jax_debug_infs``), which runs ops one by one. Other
+    attributes are those of the jitted function.
 
     Attributes:
       reports: what was decided, one for every compiled program, oldest first.
@@ -128,13 +131,10 @@ class Rescheduled:
         self, traced: Any, lowered: Any, options: Any
     ) -> "tuple[jax.stages.Compiled, Report] | None":
         """In the order of least memory; None, or CompilerError if strict, where none is given."""
-        from regal_jax.compiler.xla.reschedule import compile_best  # and all that searches
+        from regal_jax.compiler import routes  # and all that searches
 
         try:
-            if traced.jaxpr.effects:
-                effects = ", ".join(sorted(str(effect) for effect in traced.jaxpr.effects))
-                raise CompilerError(f"a new order could change its side effects ({effects})")
-            compiled, report = compile_best(lowered, self._options, options)
+            compiled, report = routes.compile_best(traced, lowered, self._options, options)
         except CompilerError as error:
             self._plainly(str(error))
             return None
@@ -185,8 +185,9 @@ def jit(
     evaluations: int = Search().evaluations,
     time_limit: float | None = None,
     seed: int = 0,
-    top_k: int = Options().top_k,
+    top_k: int | None = None,
     cache: str | Path | None = DEFAULT_CACHE,
+    overlap: bool = False,
     strict: bool = False,
     **jit_options: Any,
 ) -> Any:
@@ -198,10 +199,13 @@ def jit(
       evaluations: of the search "auto" on each computation.
       time_limit: seconds for the search, or None; with a limit the order depends on the machine.
       seed: same seed, same order.
-      top_k: how many of the orders are compiled, besides XLA's own two, to see their true bytes.
+      top_k: how many of the orders are compiled, besides XLA's own, to see their true bytes; by
+        default 2 on CPUs, 5 on accelerators.
       cache: folder of earlier decisions; "default" is ``~/.cache/regal_jax/orders``, None is none.
+      overlap: on accelerators, keep what takes 2 % longer than XLA's own choice, by estimate, out;
+        by default memory alone counts.
       strict: raise CompilerError where an order can't be given: JAX without a hook behind the
-        scheduler (before 0.10.2), not on CPUs, a function with side effects, or inside another
+        scheduler (before 0.10.2) on CPUs, a function with side effects, or inside another
         transformation. Otherwise such calls are those of ``jax.jit``, with one warning.
       **jit_options: those of ``jax.jit`` (static_argnums, donate_argnames, ...).
 
@@ -219,6 +223,7 @@ def jit(
         seed=seed,
         top_k=top_k,
         cache=cache,
+        overlap=overlap,
         strict=strict,
     )
     if fun is None:
@@ -233,8 +238,9 @@ def reschedule(
     evaluations: int = Search().evaluations,
     time_limit: float | None = None,
     seed: int = 0,
-    top_k: int = Options().top_k,
+    top_k: int | None = None,
     cache: str | Path | None = DEFAULT_CACHE,
+    overlap: bool = False,
     strict: bool = False,
 ) -> Rescheduled:
     """What ``jit`` does, for a function that is jitted already; the same options and errors.
@@ -244,13 +250,13 @@ def reschedule(
     for method in methods:
         check_method(method, "placement")
     Budget(evaluations).check()
-    if top_k < 0:
+    if top_k is not None and top_k < 0:
         raise OptionError(f"top_k must be at least 0, got {top_k}")
     if time_limit is not None and not time_limit > 0:
         raise OptionError(f"time_limit must be positive, got {time_limit}")
     folder = decisions.default_folder() if cache == DEFAULT_CACHE else cache and Path(cache)
     search = Search(tuple(methods), evaluations, time_limit, seed)
-    return Rescheduled(jitted, Options(search, top_k, folder or None), strict=strict)
+    return Rescheduled(jitted, Options(search, top_k, folder or None, overlap), strict=strict)
 
 
 class _Split(NamedTuple):

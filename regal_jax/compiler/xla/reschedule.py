@@ -48,6 +48,10 @@ ESTIMATE_ERROR = 0.1
 """Of what an order allocates; orders that would be worse than XLA's by more are not compiled."""
 
 
+TOP_K = 2
+"""Orders that are compiled, unless told otherwise."""
+
+
 class Report(NamedTuple):
     """What was decided on a program.
 
@@ -60,7 +64,9 @@ class Report(NamedTuple):
       cached: whether the decision was made before.
       settled: whether XLA's order is at the lower bound, so that there was nothing to search for.
       least: bytes of temporaries and results that every order of its instructions needs
-        (``peak_bound``), as far as XLA allocates by the rules of ``buffers``.
+        (``peak_bound``), as far as XLA allocates by the rules of ``buffers``; 0 if not known.
+      accelerator: what it is compiled for; nothing for CPUs.
+      time_ratio: the estimated time over that of XLA's own choice, on accelerators.
     """
 
     module: str
@@ -72,11 +78,13 @@ class Report(NamedTuple):
     cached: bool = False
     settled: bool = False
     least: int = 0
+    accelerator: str = ""
+    time_ratio: float = 1.0
 
     @property
     def ratio(self) -> float:
         """Temporaries and results over those of the better of XLA's orders."""
-        best = min(self.memory[name].total for name in (DEFAULT, MEMORY))
+        best = min(memory.total for memory in self._of_xla())
         return self.memory[self.chosen].total / best if best else 1.0
 
     def __str__(self) -> str:
@@ -85,16 +93,25 @@ class Report(NamedTuple):
         if self.chosen in (DEFAULT, MEMORY):
             text = f"{_NAMES[self.chosen]}, {needs} of temporaries and results: {self._why_not()}"
         else:
-            others = " and ".join(human_bytes(self.memory[one].total) for one in (DEFAULT, MEMORY))
+            others = " and ".join(human_bytes(memory.total) for memory in self._of_xla())
             text = (
-                f"{self.chosen} saved {100 * (1 - self.ratio):.0f} % over XLA's better order:"
+                f"{self.chosen} saved {100 * (1 - self.ratio):.0f} % over XLA's"
+                f" {'choice' if self.accelerator else 'better order'}:"
                 f" {needs} of temporaries and results, XLA's {others}{self._kept_alive()}"
             )
         made = "decided before" if self.cached else f"search {self.search_seconds:.1f} s"
         return (
-            f"{self.module}: {text}{self._at_least()}; {made},"
+            f"{self.module}: {text}{self._at_least()}{self._on_accelerator()}; {made},"
             f" compilation {self.compile_seconds:.1f} s"
         )
+
+    def _of_xla(self) -> list[Memory]:
+        return [self.memory[name] for name in (DEFAULT, MEMORY) if name in self.memory]
+
+    def _on_accelerator(self) -> str:
+        if not self.accelerator:
+            return ""
+        return f"; compiled for {self.accelerator}, estimated time {self.time_ratio:.2f} of XLA's"
 
     def _at_least(self) -> str:
         is_known = 0 < self.least < self.memory[self.chosen].total
@@ -164,7 +181,7 @@ def _decide(
         found = candidates(without_donations(module), options.search)
     search_seconds = time.perf_counter() - started
     estimates |= {one.name: one.estimate for one in found}
-    for one in _promising(found, memory)[: options.top_k]:
+    for one in _promising(found, memory)[: TOP_K if options.top_k is None else options.top_k]:
         try:
             compiled = compile_in_order(lowered, module.name, one.order, quickly)
         except CompilerError:

@@ -29,10 +29,13 @@ class Options(NamedTuple):
 
     Attributes:
       search: of the orders.
-      top_k: how many orders are compiled, at most, besides XLA's.
+      top_k: how many orders are compiled, at most, besides XLA's; None: 2 on CPUs,
+        5 on accelerators.
       cache: the folder of decisions; None keeps none.
+      overlap: on accelerators, whether a program may take 2 % longer at most, by estimate.
     """
 
     search: Search = Search()
-    top_k: int = 2
+    top_k: int | None = None
     cache: Path | None = None
+    overlap: bool = False

@@ -37,8 +37,9 @@ class Settings(Output):
     methods: tuple[str, ...] = option(METHODS, "Methods of one device that orders are found by.")
     evaluations: int = option(Search().evaluations, "Of auto, on each computation.")
     time_limit: float | None = option(None, "Seconds of the search of a program.")
-    top_k: int = option(Options().top_k, "Orders of a program that are compiled.")
+    top_k: int = option(2, "Orders of a program that are compiled.")
     seed: int = option(0, "Of the search.")
+    accelerator: str = option("", "Compile for it, with no device: h100, v5e, ... (else on CPUs).")
     pairs: int = option(5, "Runs of every program in both orders; 0 runs none.")
     resident: bool = option(True, "Measure resident memory, in processes of their own (Linux).")
 

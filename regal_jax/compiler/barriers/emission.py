@@ -1,0 +1,117 @@
+"""A traced function as another one, in a given order and cut by optimisation barriers.
+
+XLA's compilers for GPUs and TPUs choose an order of their own, but never move work across a barrier
+that all live values go through. Bodies of loops, branches and custom calls stay as they are; so do
+names, PRNG keys and shardings. The arithmetic is the same, op by op; fusions may differ.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+from regal_jax.compiler.barriers.kernels import Kernels
+from regal_jax.errors import CompilerError
+from regal_jax.graphs.importers.jax.flat_program import FlatProgram, flat_program
+
+
+def program_of(traced: Any) -> FlatProgram:
+    """The ops of a traced function.
+
+    Args:
+      traced: ``jax.jit(fn).trace(...)``.
+
+    Raises:
+      CompilerError: the function has side effects, whose order may not change.
+    """
+    closed = traced.jaxpr
+    if closed.effects:
+        effects = ", ".join(sorted(str(effect) for effect in closed.effects))
+        raise CompilerError(f"a new order could change its side effects ({effects})")
+    return flat_program(jaxpr_as_fun(closed), *_shapes(closed))
+
+
+def donated_arguments(traced: Any) -> frozenset[int]:
+    """The flat arguments whose memory results may take."""
+    flags = _params(traced)["donated_invars"]
+    return frozenset(number for number, flag in enumerate(flags) if flag)
+
+
+def in_segments(
+    traced: Any, kernels: Kernels, order: Sequence[int], cuts: Mapping[int, Sequence[int]]
+) -> Any:
+    """The traced function with its kernels in this order, and a barrier at each cut.
+
+    Args:
+      cuts: the values that go through each, by the number of kernels before it.
+
+    Shardings, donations and compiler options are those of ``traced``.
+    """
+    closed = traced.jaxpr
+    run = _segmented(kernels, order, cuts)
+    return _with_jaxpr(traced, jax.make_jaxpr(run)(*_shapes(closed)))
+
+
+def _segmented(
+    kernels: Kernels, order: Sequence[int], cuts: Mapping[int, Sequence[int]]
+) -> Callable[..., Any]:
+    program = kernels.program
+    maker = {value: op for op in program.ops for value in op.writes}
+
+    def run(*arguments: Any) -> Any:
+        known = dict(enumerate(arguments)) | dict(program.constants)
+
+        def make(values: Sequence[int]) -> None:
+            """Runs what makes these values, and first what that reads, where it isn't there."""
+            waiting = [maker[value] for value in values if value not in known]
+            while waiting:
+                missing = [v for v in waiting[-1].reads if v not in known]
+                if missing:
+                    waiting += [maker[value] for value in missing]
+                    continue
+                one = waiting.pop()
+                if one.writes[0] not in known:
+                    outputs = one(*[known[value] for value in one.reads])
+                    known.update(zip(one.writes, outputs, strict=True))
+
+        for place, kernel in enumerate(order):
+            if place in cuts:
+                through = cuts[place]
+                make(through)
+                barred = jax.lax.optimization_barrier([known[value] for value in through])
+                known.clear()
+                known.update(zip(through, barred, strict=True))
+            make(program.ops[kernels.ops[kernel]].writes)
+        make(program.bases())
+        return program.outputs(known)
+
+    return run
+
+
+def _shapes(closed: ClosedJaxpr) -> list[jax.ShapeDtypeStruct]:
+    return [
+        jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        for aval in closed.in_avals
+    ]
+
+
+def _params(traced: Any) -> dict[str, Any]:
+    """What JAX compiles a traced function with. Raises CompilerError where it can't be seen."""
+    params = getattr(traced, "_params", None)
+    if not isinstance(params, dict) or "donated_invars" not in params:
+        raise CompilerError(
+            f"JAX {jax.__version__} doesn't show what it traced: pip install 'jax>=0.10'"
+        )
+    return params
+
+
+def _with_jaxpr(traced: Any, closed: ClosedJaxpr) -> Any:
+    """A traced function with another program of the same arguments and results."""
+    made = copy.copy(traced)
+    made._params = {**_params(traced), "jaxpr": closed}
+    for cached in ("_lojax", "_closure_converted"):
+        if hasattr(made, cached):
+            setattr(made, cached, None)
+    return made

@@ -1,0 +1,113 @@
+"""Which values of a function XLA keeps in memory, and the graph of the kernels that make them.
+
+A matrix product, a convolution, a loop, a sort or a reduction is a kernel: its results are in
+memory. An elementwise op, or one that only moves data, runs inside the kernels that read it, once
+in each, and what it makes is virtual; but where a kernel that fuses nothing reads it, or where it
+is a result, it is a kernel too. XLA's own choice is close to that, not the same: the compiler
+judges in the end.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.importers.jax.flat_program import FlatProgram
+from regal_jax.graphs.importers.jax.values import value_bytes
+
+_CHEAP = frozenset(
+    """
+    abs acos acosh add add_any and asin asinh atan atan2 atanh bitcast_convert_type broadcast_in_dim
+    cbrt ceil clamp complex conj convert_element_type copy copy_p cos cosh div eq erf erf_inv erfc
+    exp exp2 expand_dims expm1 floor ge gt imag integer_pow iota is_finite le log log1p logistic lt
+    max min mul ne neg nextafter not optimization_barrier or pad pow real reduce_precision rem
+    reshape rev round rsqrt select_n shift_left shift_right_arithmetic shift_right_logical sign sin
+    sinh slice split sqrt square squeeze stop_gradient sub tan tanh transpose xor
+    """.split()  # noqa: SIM905
+)
+"""Primitives that XLA runs inside the kernels that read them, once in each."""
+
+_FUSING = frozenset(
+    """
+    reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor argmax argmin
+    reduce gather dynamic_slice dynamic_update_slice concatenate scatter scatter_add scatter-add
+    """.split()  # noqa: SIM905
+)
+"""Kernels that run what they read inside them."""
+
+MOST_SOURCES = 6
+"""Values in memory that a virtual value is made of; one of more is in memory itself."""
+
+
+class Kernels(NamedTuple):
+    """The kernels of a program, in program order.
+
+    Attributes:
+      program: the function.
+      ops: the op that each kernel ends with.
+      graph: of the kernels: its op k is kernel k; arguments and results are persistent.
+    """
+
+    program: FlatProgram
+    ops: tuple[int, ...]
+    graph: ComputationGraph
+
+
+def kernels(program: FlatProgram, donated: frozenset[int] = frozenset()) -> Kernels:
+    """The kernels of a program of which some arguments are donated."""
+    results = frozenset(program.bases())
+    read_whole = _read_whole(program)
+    sources: dict[int, frozenset[int]] = {}
+    ops = []
+    for number, op in enumerate(program.ops):
+        reads = frozenset().union(*(sources.get(v, frozenset((v,))) for v in op.reads))
+        is_kept = not results.isdisjoint(op.writes) or not read_whole.isdisjoint(op.writes)
+        if is_cheap(op) and not is_kept and len(reads) <= MOST_SOURCES:
+            sources |= dict.fromkeys(op.writes, reads)
+        else:
+            ops.append(number)
+            sources |= {value: frozenset((value,)) for value in op.writes}
+    return Kernels(program, tuple(ops), _graph(program, ops, sources, results, donated))
+
+
+def is_cheap(op) -> bool:
+    """Whether an op may run once in each kernel that reads it."""
+    return all(step.equation.primitive.name in _CHEAP for step in op.steps)
+
+
+def bytes_of(program: FlatProgram, value: int) -> int:
+    """Of a value in memory; 0 for that of an effect."""
+    aval = program.avals[value]
+    return 0 if aval is None else value_bytes(aval)
+
+
+def _read_whole(program: FlatProgram) -> frozenset[int]:
+    """Values that a kernel which fuses nothing reads."""
+    found: set[int] = set()
+    for op in program.ops:
+        if not is_cheap(op) and op.steps[-1].equation.primitive.name not in _FUSING:
+            found.update(op.reads)
+    return frozenset(found)
+
+
+def _graph(program, ops, sources, results, donated) -> ComputationGraph:
+    readers: dict[int, list[int]] = {}
+    for kernel, number in enumerate(ops):
+        for value in program.ops[number].reads:
+            for source in sources.get(value, (value,)):
+                readers.setdefault(source, []).append(kernel)
+    maker = {v: k for k, number in enumerate(ops) for v in program.ops[number].writes}
+    values = sorted({*readers, *maker})
+    given = [value not in maker for value in values]
+    return ComputationGraph.create(
+        producer=[maker.get(value, -1) for value in values],
+        size=[bytes_of(program, value) for value in values],
+        consumers=[sorted(set(readers.get(value, ()))) for value in values],
+        num_ops=len(ops),
+        persistent=[
+            value in results or (is_given and value not in donated)
+            for value, is_given in zip(values, given, strict=True)
+        ],
+        workspace=np.zeros(len(ops), np.int64),
+        name="kernels",
+    )

@@ -1,0 +1,33 @@
+"""How a program gets a new order: behind the scheduler on CPUs, by barriers on accelerators."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from regal_jax.compiler.accelerators.accelerator import target_of
+from regal_jax.compiler.barriers.reschedule import compile_in_segments
+from regal_jax.compiler.xla import reschedule
+from regal_jax.compiler.xla.reschedule import Report
+from regal_jax.compiler.xla.settings import Options
+from regal_jax.errors import CompilerError
+
+
+def compile_best(
+    traced: Any,
+    lowered: jax.stages.Lowered,
+    options: Options,
+    compiler_options: Mapping[str, Any] | None = None,
+) -> tuple[jax.stages.Compiled, Report]:
+    """Compiles a traced function in the best order found, for where its arguments are.
+
+    Raises:
+      CompilerError: the function has side effects, or JAX offers no way there.
+    """
+    if traced.jaxpr.effects:
+        effects = ", ".join(sorted(str(effect) for effect in traced.jaxpr.effects))
+        raise CompilerError(f"a new order could change its side effects ({effects})")
+    target = target_of(lowered)
+    if target is None:
+        return reschedule.compile_best(lowered, options, compiler_options)
+    return compile_in_segments(traced, lowered, target, options, compiler_options)

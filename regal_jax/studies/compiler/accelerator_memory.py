@@ -1,0 +1,138 @@
+"""XLA's own choice against ours on accelerators, by their compilers: bytes and estimated time."""
+
+import functools
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from regal_jax.compiler.accelerators.accelerator import Accelerator
+from regal_jax.compiler.accelerators.measure import Measurement, placed
+from regal_jax.compiler.barriers.search import MOST_TIME, PLAIN, Attempt, judge_of, search
+from regal_jax.datasets.jax_train_steps import Program, check_name, program
+from regal_jax.reporting import progress
+from regal_jax.reporting.results import Row
+from regal_jax.reporting.statistics import geometric_mean
+from regal_jax.reporting.tables import human_bytes
+from regal_jax.studies import keys
+from regal_jax.studies.kept import KEY, KeptRows
+
+OURS = "regal_jax"
+IN_TIME = "regal_jax overlap"
+"""The best of the same programs that take 2 % longer than XLA's at most, by estimate."""
+
+EXTRA_COLUMNS = (KEY, "accelerator", "jax", "compilations", "evaluations", "segments")
+_LAST_METRIC = "time_ratio"
+
+
+def measure(
+    names: Sequence[str],
+    target: Accelerator,
+    *,
+    compilations: int,
+    evaluations: int,
+    seed: int,
+    path: Path,
+) -> list[Row]:
+    """Rows of every program, appended to ``path``; those that are there are not made again.
+
+    Raises OptionError for a name that no program has, at once.
+    """
+    for name in names:
+        check_name(name)
+    kept, rows = KeptRows(path, _LAST_METRIC, EXTRA_COLUMNS), []
+    for name in progress.each("programs", names):
+        one = program(name)
+        args, _ = placed(target, one.shapes, {})
+        traced = one.jitted().trace(*args)
+        key = keys.key(
+            name=name,
+            program=traced.lower().as_text(),
+            accelerator=target.name,
+            settings=[compilations, evaluations, seed],
+            jax=jax.__version__,
+        )
+        make = functools.partial(_rows, one, traced, target, compilations, evaluations, seed)
+        rows += kept.rows(key, make)
+    return rows
+
+
+def table(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """A line a program: bytes beyond the arguments and estimated time, over XLA's."""
+    lines = []
+    for name in dict.fromkeys(row["graph"] for row in rows):
+        of = {(r["method"], r["metric"]): r["value"] for r in rows if r["graph"] == name}
+        way = next(r["segments"] for r in rows if r["graph"] == name and r["method"] == OURS)
+        lines.append(
+            {
+                "program": name,
+                "XLA": human_bytes(float(of[PLAIN, "total_bytes"])),
+                "ours": human_bytes(float(of[OURS, "total_bytes"])),
+                "bytes": f"{float(of[OURS, 'ratio']):.3f}",
+                "time": f"{float(of[OURS, 'time_ratio']):.3f}",
+                "bytes in time": f"{float(of[IN_TIME, 'ratio']):.3f}",
+                "order/cuts": way,
+            }
+        )
+    return lines
+
+
+def summary(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """Geometric means over programs, and their range, by mode."""
+    lines = []
+    modes = dict.fromkeys(row["graph"].split("/")[1] for row in rows)
+    for group in ("all", *modes):
+        line = {"programs": group}
+        for label, method, metric in (
+            ("bytes", OURS, "ratio"),
+            ("time", OURS, "time_ratio"),
+            ("bytes in time", IN_TIME, "ratio"),
+        ):
+            found = [
+                float(row["value"])
+                for row in rows
+                if (row["method"], row["metric"]) == (method, metric)
+                and group in ("all", row["graph"].split("/")[1])
+            ]
+            line["number"] = str(len(found))
+            mean, most = geometric_mean(found), max(found)
+            line[label] = f"{mean:.3f} ({min(found):.2f}-{most:.2f})"
+        lines.append(line)
+    return lines
+
+
+def _rows(
+    one: Program, traced: Any, target: Accelerator, compilations: int, evaluations: int, seed: int
+) -> list[Row]:
+    begin = time.perf_counter()
+    judge = judge_of(traced, target, None)
+    attempts = search(judge, compilations=compilations, evaluations=evaluations, seed=seed)
+    spent = time.perf_counter() - begin
+    (plain,) = (each for each in attempts if each.segments.name == PLAIN)
+    most = MOST_TIME * plain.measurement.seconds
+    in_time = next(each for each in attempts if each.measurement.seconds <= most)
+    common = {"graph": one.name, "seed": seed, "accelerator": target.name, "jax": jax.__version__}
+    common |= {"compilations": compilations, "evaluations": evaluations}
+    return [
+        common | {"method": method, "metric": metric, "value": value, "segments": way}
+        for method, attempt in ((PLAIN, plain), (IN_TIME, in_time), (OURS, attempts[0]))
+        for way in (attempt.segments.name,)
+        for metric, value in _values(attempt, plain.measurement, spent).items()
+    ]
+
+
+def _values(attempt: Attempt, plain: Measurement, spent: float) -> dict[str, float]:
+    needs = attempt.measurement
+    total = plain.beyond_arguments
+    return {
+        "temp_bytes": float(needs.temporaries),
+        "total_bytes": float(needs.beyond_arguments),
+        "argument_bytes": float(needs.arguments),
+        "kernels": float(needs.kernels),
+        "seconds": needs.seconds,
+        "search_seconds": spent,
+        "ratio": needs.beyond_arguments / total if total else 1.0,
+        "time_ratio": needs.seconds / plain.seconds if plain.seconds else 1.0,
+    }

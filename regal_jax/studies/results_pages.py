@@ -232,6 +232,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "gflownet_real_paired": functools.partial(gflownet_tables.page_of_pairs, TRIALS),
         "xla": compiler_tables.xla_page,
         "onnx": compiler_tables.onnx_page,
+        "accelerators": compiler_tables.accelerators_page,
         "auto_stop": early_stops,
         "proofs": proofs_report.page,
         "proofs_compared": proofs_report.proven,

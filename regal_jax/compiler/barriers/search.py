@@ -116,9 +116,11 @@ def search(
     plain = judge(Segments(PLAIN))
     most_seconds = MOST_TIME * plain.measurement.seconds if overlap else float("inf")
 
-    def cost(attempt: Attempt) -> tuple[bool, int, float]:
+    def cost(attempt: Attempt) -> tuple[bool, float, float]:
         needs = attempt.measurement
-        return needs.seconds > most_seconds, needs.beyond_arguments, needs.seconds
+        if needs.seconds > most_seconds:
+            return True, needs.seconds, needs.beyond_arguments
+        return False, needs.beyond_arguments, needs.seconds
 
     late = time.perf_counter() + (float("inf") if time_limit is None else time_limit)
     attempts: list[Attempt] = []

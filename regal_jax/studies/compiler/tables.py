@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.tables import human_bytes, markdown_table
+from regal_jax.studies.compiler import accelerator_memory
 from regal_jax.studies.compiler.xla_memory import DEFAULT, MEMORY, OURS
 
 Line = dict[str, str]
@@ -34,6 +35,21 @@ def xla_lines(rows: Sequence[Row]) -> list[Line]:
             }
         )
     return lines
+
+
+def accelerators_page(rows: Sequence[Row]) -> str:
+    """Bytes and estimated times of programs compiled for accelerators, in Markdown."""
+    parts = []
+    for target in dict.fromkeys(row["accelerator"] for row in rows):
+        own = [row for row in rows if row["accelerator"] == target]
+        caption = (
+            f"Compiled for one {target} (JAX {_only(own, 'jax')}), at most"
+            f" {_only(own, 'compilations')} programs besides XLA's own:"
+        )
+        lines = markdown_table(accelerator_memory.table(own))
+        means = markdown_table(accelerator_memory.summary(own))
+        parts.append(f"{caption}\n\n{lines}\n\nGeometric means (range):\n\n{means}\n")
+    return "\n".join(parts)
 
 
 def onnx_page(rows: Sequence[Row]) -> str:

@@ -90,7 +90,8 @@ def measure(
       compiler_options: XLA's.
 
     Raises:
-      OptionError: no such accelerator. CompilerError: no compiler for it on this machine, or it
+      OptionError: no such accelerator, an argument that is no array, or shardings that don't fit.
+        CompilerError: no compiler for it on this machine, or it
         can't compile the function (a program larger than the device is one of these on TPUs).
         What the function raises when it is traced passes.
     """
@@ -161,8 +162,11 @@ def _of_leaves(args: Any, target: Accelerator, in_shardings: Any) -> list[NamedS
 
 
 def _shape(leaf: Any, where: NamedSharding) -> Any:
-    """The shape of an argument, on the accelerator."""
+    """The shape of an argument, on the accelerator. Raises OptionError for what is no array."""
     if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
+        if not isinstance(leaf, bool | int | float | complex):
+            kind = type(leaf).__name__
+            raise OptionError(f"argument of type {kind} is no array: bind it by functools.partial")
         leaf = jax.eval_shape(lambda: jax.numpy.asarray(leaf))
     weak = getattr(leaf, "weak_type", False)
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where, weak_type=weak)

@@ -70,3 +70,33 @@ def test_ours_never_needs_more(name, tmp_path):
     assert fast.reports[1].cached
     if name == "h100":
         assert ours.beyond_arguments < 0.75 * plain.beyond_arguments
+
+
+def test_sharded_programs_are_cut_too():
+    target = compiler_for("h100:8")
+
+    def block(weights, x):
+        return x + jnp.tanh(jnp.tanh(x @ weights["up"]) @ weights["down"])
+
+    def loss(layers, x):
+        return sum(block(one, block(other, x)).sum() for one, other in layers)
+
+    layer = {
+        "up": jax.ShapeDtypeStruct((256, 1024), jnp.float32),
+        "down": jax.ShapeDtypeStruct((1024, 256), jnp.float32),
+    }
+    arguments = [(layer, layer)] * 3, jax.ShapeDtypeStruct((8192, 256), jnp.float32)
+    sharded = {"accelerator": target, "in_shardings": PartitionSpec("devices")}
+    plain = measure(jax.grad(loss), *arguments, **sharded)
+    fast = jit(jax.grad(loss), top_k=2, evaluations=2000, cache=None, strict=True)
+    ours = measure(fast, *arguments, **sharded)
+    assert ours.arguments == plain.arguments
+    assert ours.collectives > 0
+    assert ours.beyond_arguments < 0.75 * plain.beyond_arguments
+
+
+@pytest.mark.parametrize("argument", ["text", object()])
+def test_arguments_that_are_no_arrays(argument):
+    target = compiler_for("v5e")
+    with pytest.raises(OptionError, match=r"no array: bind it by functools\.partial"):
+        measure(jax.jit(lambda a, b: a, static_argnums=1), SHAPE, [argument], accelerator=target)

@@ -30,10 +30,15 @@ MOST_STEPS = 10**7
 
 
 class Array(NamedTuple):
-    """The shape of an array; tokens are arrays of type ``token``."""
+    """The shape of an array; tokens are arrays of type ``token``.
+
+    ``space`` is where it lies: 0 is the device's main memory, others are on the chip (a TPU's
+    scratch memory) or with the host, and take no bytes of it.
+    """
 
     dtype: str
     dims: tuple[int, ...]
+    space: int = 0
 
     @property
     def elements(self) -> int:
@@ -41,7 +46,8 @@ class Array(NamedTuple):
 
     @property
     def num_bytes(self) -> int:
-        return -(-self.elements * element_bits(self.dtype) // 8)
+        """In the device's main memory."""
+        return 0 if self.space else -(-self.elements * element_bits(self.dtype) // 8)
 
 
 Shape = Union[Array, "tuple[Shape, ...]"]
@@ -158,7 +164,7 @@ def element_bits(dtype: str) -> int:
 _COMMENT = re.compile(r"/\*.*?\*/")
 _HEAD = re.compile(r"\s*(ENTRY\s+)?%?([\w.\-]+)\s*(?:\(.*)?(?:->.*)?\{\s*$")
 _START = re.compile(r"\s*(ROOT\s+)?%?([\w.\-]+)\s*=\s*")
-_ARRAY = re.compile(r"([a-z]\w*)(?:\[([^\]]*)\])?(?:\{[^{}]*\})?")
+_ARRAY = re.compile(r"([a-z]\w*)(?:\[([^\]]*)\])?(\{[^{}]*\})?")
 _OPCODE = re.compile(r"\s*([\w\-]+)\(")
 
 
@@ -227,7 +233,9 @@ def _shape(line: str, position: int, depth: int = 0) -> tuple[Shape, int]:
         if match is None:
             raise ValueError("no shape")
         dims = (dim.strip().removeprefix("<=") for dim in (match.group(2) or "").split(","))
-        return _array(match.group(1), [dim for dim in dims if dim]), match.end()
+        space = _SPACE.search(match.group(3) or "")
+        array = _array(match.group(1), [dim for dim in dims if dim])
+        return array._replace(space=int(space.group(1)) if space else 0), match.end()
     parts: list[Shape] = []
     position += 1
     while line[position] != ")":
@@ -236,6 +244,9 @@ def _shape(line: str, position: int, depth: int = 0) -> tuple[Shape, int]:
         while line[position] in ", ":
             position += 1
     return tuple(parts), position + 1
+
+
+_SPACE = re.compile(r"S\((\d{1,3})\)")
 
 
 def _array(dtype: str, dims: list[str]) -> Array:

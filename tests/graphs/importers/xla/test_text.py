@@ -158,3 +158,30 @@ def test_lines_end_where_lines_end():
     text = module(calling("main", entry=True)).replace("negate(p)", f"negate(p){metadata}")
     assert list(parse_module(text).computations["main"].instructions) == ["p", "r"]
     assert parse_module(text.replace("\n", "\r\n")).entry == "main"
+
+
+SPACES = """
+HloModule scratch, is_scheduled=true
+ENTRY main {
+  x = f32[256,128]{1,0:T(8,128)} parameter(0)
+  start = (f32[256,128]{1,0:T(8,128)}, f32[256,128]{1,0:T(8,128)S(1)}, u32[]{:S(2)}) copy-start(x)
+  near = f32[256,128]{1,0:T(8,128)S(1)} copy-done(start)
+  far = f32[256,128]{1,0:T(8,128)S(5)} negate(near)
+  ROOT out = f32[256,128]{1,0:T(8,128)} negate(near)
+}
+"""
+
+
+def test_what_lies_elsewhere_takes_no_device_memory():
+    computation = parse_module(SPACES).computations["main"]
+    shapes = {name: one.shape for name, one in computation.instructions.items()}
+    array = 256 * 128 * 4
+    assert {name: num_bytes(shape) for name, shape in shapes.items()} == {
+        "x": array,
+        "start": array,
+        "near": 0,
+        "far": 0,
+        "out": array,
+    }
+    assert shapes["near"].elements == shapes["x"].elements
+    assert shapes["far"].space == 5

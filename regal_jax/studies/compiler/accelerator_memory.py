@@ -1,8 +1,9 @@
 """XLA's own choice against ours on accelerators, by their compilers: bytes and estimated time."""
 
 import functools
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from regal_jax.compiler.barriers.search import MOST_TIME, PLAIN, Attempt, judge_
 from regal_jax.datasets.jax_train_steps import Program, check_name, program
 from regal_jax.reporting import progress
 from regal_jax.reporting.results import Row
-from regal_jax.reporting.statistics import geometric_mean
+from regal_jax.reporting.statistics import mean_interval
 from regal_jax.reporting.tables import human_bytes
 from regal_jax.studies import keys
 from regal_jax.studies.kept import KEY, KeptRows
@@ -79,28 +80,39 @@ def table(rows: Sequence[Row]) -> list[dict[str, str]]:
     return lines
 
 
+_SUMMARIZED = {
+    "bytes": (OURS, "ratio"),
+    "time": (OURS, "time_ratio"),
+    "bytes in time": (IN_TIME, "ratio"),
+}
+
+
 def summary(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """Geometric means over programs, and their range, by mode."""
-    lines = []
+    """Geometric means over programs by mode, their 95 % intervals (from ten on) and range."""
     modes = dict.fromkeys(row["graph"].split("/")[1] for row in rows)
-    for group in ("all", *modes):
-        line = {"programs": group}
-        for label, method, metric in (
-            ("bytes", OURS, "ratio"),
-            ("time", OURS, "time_ratio"),
-            ("bytes in time", IN_TIME, "ratio"),
-        ):
-            found = [
-                float(row["value"])
-                for row in rows
-                if (row["method"], row["metric"]) == (method, metric)
-                and group in ("all", row["graph"].split("/")[1])
-            ]
-            line["number"] = str(len(found))
-            mean, most = geometric_mean(found), max(found)
-            line[label] = f"{mean:.3f} ({min(found):.2f}-{most:.2f})"
-        lines.append(line)
-    return lines
+    return [_summary(group, rows) for group in ("all", *modes)]
+
+
+def _summary(group: str, rows: Sequence[Row]) -> dict[str, str]:
+    line = {"programs": group}
+    for label, key in _SUMMARIZED.items():
+        found = {
+            row["graph"]: float(row["value"])
+            for row in rows
+            if (row["method"], row["metric"]) == key
+            and group in ("all", row["graph"].split("/")[1])
+        }
+        line["number"] = str(len(found))
+        line[label] = _mean(found)
+    return line
+
+
+def _mean(ratios: Mapping[str, float]) -> str:
+    mean = mean_interval({name: [math.log(ratio)] for name, ratio in ratios.items()})
+    least, most = min(ratios.values()), max(ratios.values())
+    interval = f" [{math.exp(mean.low):.3f}, {math.exp(mean.high):.3f}]"
+    known = "" if math.isnan(mean.low) else interval
+    return f"{math.exp(mean.mean):.3f}{known} ({least:.2f} to {most:.2f})"
 
 
 def _rows(

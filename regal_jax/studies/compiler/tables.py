@@ -48,7 +48,8 @@ def accelerators_page(rows: Sequence[Row]) -> str:
         )
         lines = markdown_table(accelerator_memory.table(own))
         means = markdown_table(accelerator_memory.summary(own))
-        parts.append(f"{caption}\n\n{lines}\n\nGeometric means (range):\n\n{means}\n")
+        over = "Geometric means, 95 % intervals over programs, and ranges:"
+        parts.append(f"{caption}\n\n{lines}\n\n{over}\n\n{means}\n")
     return "\n".join(parts)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import jax
 
 from regal_jax.compiler.accelerators.accelerator import target_of
+from regal_jax.compiler.barriers.emission import check_pure
 from regal_jax.compiler.barriers.reschedule import compile_in_segments
 from regal_jax.compiler.xla import reschedule
 from regal_jax.compiler.xla.reschedule import Report
 from regal_jax.compiler.xla.settings import Options
-from regal_jax.errors import CompilerError
 
 
 def compile_best(
@@ -24,9 +24,7 @@ def compile_best(
     Raises:
       CompilerError: the function has side effects, or JAX offers no way there.
     """
-    if traced.jaxpr.effects:
-        effects = ", ".join(sorted(str(effect) for effect in traced.jaxpr.effects))
-        raise CompilerError(f"a new order could change its side effects ({effects})")
+    check_pure(traced)
     target = target_of(lowered)
     if target is None:
         return reschedule.compile_best(lowered, options, compiler_options)

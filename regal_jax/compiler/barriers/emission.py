@@ -26,11 +26,15 @@ def program_of(traced: Any) -> FlatProgram:
     Raises:
       CompilerError: the function has side effects, whose order may not change.
     """
-    closed = traced.jaxpr
-    if closed.effects:
-        effects = ", ".join(sorted(str(effect) for effect in closed.effects))
+    check_pure(traced)
+    return flat_program(jaxpr_as_fun(traced.jaxpr), *_shapes(traced.jaxpr))
+
+
+def check_pure(traced: Any) -> None:
+    """Raises CompilerError for a traced function with side effects, whose order may not change."""
+    if traced.jaxpr.effects:
+        effects = ", ".join(sorted(str(effect) for effect in traced.jaxpr.effects))
         raise CompilerError(f"a new order could change its side effects ({effects})")
-    return flat_program(jaxpr_as_fun(closed), *_shapes(closed))
 
 
 def donated_arguments(traced: Any) -> frozenset[int]:

@@ -1,5 +1,6 @@
 """Accelerators as JAX sees them, on a machine that has none."""
 
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -22,6 +23,9 @@ from regal_jax.errors import CompilerError, OptionError
 
 AXIS = "devices"
 """The name of the axis of an accelerator's mesh."""
+
+MOST_DEVICES = 16384
+"""More than any slice has; JAX makes an object of each."""
 
 
 class Accelerator(NamedTuple):
@@ -78,9 +82,11 @@ def accelerator(name: str | Accelerator) -> Accelerator:
     kind, colon, count = name.partition(":")
     if kind not in SPECIFICATIONS:
         raise OptionError(f"accelerator: no {kind!r}; there are {', '.join(SPECIFICATIONS)}")
-    if colon and not re.fullmatch(r"[1-9]\d{0,3}(x[1-9]\d{0,3}){0,2}", count):
+    is_shape = re.fullmatch(r"[1-9]\d{0,4}(x[1-9]\d{0,4}){0,2}", count)
+    if colon and not (is_shape and _product(count) <= MOST_DEVICES):
         raise OptionError(
-            f"accelerator {name!r}: {count!r} is no number of devices, such as 8, 4x4"
+            f"accelerator {name!r}: {count!r} is no number of devices, such as 8 or 4x4, up to"
+            f" {MOST_DEVICES}"
         )
     specification = SPECIFICATIONS[kind]
     _without_devices()
@@ -107,20 +113,31 @@ def target_of(lowered: jax.stages.Lowered) -> Accelerator | None:
 
 def _gpus(specification: Specification, count: str) -> Any:
     """GPUs of one host."""
-    number = int(np.prod([int(part) for part in count.split("x")]))
     with _explained(specification.name, "cuda12"):
         return topologies.get_topology_desc(
-            "gpu", "cuda", target_config=target_config(specification), topology=f"1x1x{number}"
+            "gpu",
+            "cuda",
+            target_config=target_config(specification),
+            topology=f"1x1x{_product(count)}",
         )
+
+
+def _product(count: str) -> int:
+    return math.prod(int(part) for part in count.split("x"))
 
 
 def _tpus(kind: str, count: str) -> Any:
     """A slice of TPUs; a number of them is a slice of one row."""
     dimensions = 3 if kind == "v5p" else 2
     parts = count.split("x")
-    shape = "x".join((*parts, *["1"] * (dimensions - len(parts))))
+    shape = (*parts, *["1"] * (dimensions - len(parts)))
+    of_host = [2 if int(part) % 2 == 0 else 1 for part in shape[:2]]
     with _explained(f"{kind}:{count}", "tpu"):
-        return topologies.get_topology_desc(platform="tpu", topology_name=f"{kind}:{shape}")
+        return topologies.get_topology_desc(
+            platform="tpu",
+            topology_name=f"{kind}:{'x'.join(shape)}",
+            chips_per_host_bounds=(*of_host, 1),
+        )
 
 
 @contextmanager

@@ -28,10 +28,11 @@ class Carrying:
         self.program = program = kernels.program
         self._number = len(program.avals)
         self._given = [*range(program.num_arguments), *program.constants]
-        self._made = self._times(kernels, order)  # kernels that have run when a value can be made
+        self._position = {kernels.ops[kernel]: place for place, kernel in enumerate(order)}
+        self._made = self._times()  # kernels that have run when a value can be made
         self._kept = self._kept_values()
         self._network = FlowNetwork(self._arcs())
-        self._needs = self._reads(kernels, order)
+        self._needs = self._reads()
 
     def through(self, cut: int, before: Sequence[int] = (), since: int = 0) -> tuple[int, ...]:
         """The values carried through a cut.
@@ -54,8 +55,8 @@ class Carrying:
         inside, outside = ~reaching[: self._number], reaching[self._number : -2]
         return tuple(np.flatnonzero(inside & outside).tolist())
 
-    def _times(self, kernels: Kernels, order: Sequence[int]) -> np.ndarray:
-        position = {kernels.ops[kernel]: place for place, kernel in enumerate(order)}
+    def _times(self) -> np.ndarray:
+        position = self._position
         made = np.zeros(self._number, np.int64)
         for number, op in enumerate(self.program.ops):
             inputs = made[list(op.reads)].max(initial=0)
@@ -81,15 +82,14 @@ class Carrying:
         again = (reads + number, made, sum(sizes) + 1)
         return Arcs.of([own, again], 2 * number + 2)
 
-    def _reads(self, kernels: Kernels, order: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    def _reads(self) -> tuple[np.ndarray, np.ndarray]:
         """(value, kernels that have run before it is read last) of every read."""
         program, pairs = self.program, list[tuple[int, int]]()
-        position = {kernels.ops[kernel]: place for place, kernel in enumerate(order)}
         for number, op in enumerate(program.ops):
-            time = position.get(number)
+            time = self._position.get(number)
             if time is None:
                 time = int(self._made[list(op.writes)].max()) - 1
             pairs += [(value, time) for value in op.reads]
-        pairs += [(value, len(order)) for value in program.bases()]
+        pairs += [(value, len(self._position)) for value in program.bases()]
         values, times = np.array(pairs, np.int64).reshape(-1, 2).T
         return values, times

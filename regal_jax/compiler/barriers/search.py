@@ -17,11 +17,9 @@ from regal_jax.compiler.barriers.carried import Carrying
 from regal_jax.compiler.barriers.cuts import live_bytes, valleys
 from regal_jax.compiler.barriers.emission import donated_arguments, in_segments, program_of
 from regal_jax.compiler.barriers.kernels import Kernels, kernels
+from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.errors import CompilerError
 from regal_jax.reporting import progress
-
-PLAIN = "xla_default"
-"""The name of XLA's own choice."""
 
 FIRST = 16
 STEP = 4

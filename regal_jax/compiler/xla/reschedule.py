@@ -66,7 +66,8 @@ class Report(NamedTuple):
       least: bytes of temporaries and results that every order of its instructions needs
         (``peak_bound``), as far as XLA allocates by the rules of ``buffers``; 0 if not known.
       accelerator: what it is compiled for; nothing for CPUs.
-      time_ratio: the estimated time over that of XLA's own choice, on accelerators.
+      time_ratio: the estimated time over that of XLA's own choice, on accelerators, where it was
+        decided now.
     """
 
     module: str
@@ -111,7 +112,8 @@ class Report(NamedTuple):
     def _on_accelerator(self) -> str:
         if not self.accelerator:
             return ""
-        return f"; compiled for {self.accelerator}, estimated time {self.time_ratio:.2f} of XLA's"
+        text = f"; compiled for {self.accelerator}"  # a kept decision has no times
+        return text if self.cached else f"{text}, estimated time {self.time_ratio:.2f} of XLA's"
 
     def _at_least(self) -> str:
         is_known = 0 < self.least < self.memory[self.chosen].total

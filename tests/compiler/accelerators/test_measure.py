@@ -68,6 +68,8 @@ def test_ours_never_needs_more(name, tmp_path):
     assert "compiled for" in str(fast.reports[0])
     assert measure(fast, *arguments, accelerator=target) == ours
     assert fast.reports[1].cached
+    assert "estimated time" in str(fast.reports[0])
+    assert "estimated time" not in str(fast.reports[1])
     if name == "h100":
         assert ours.beyond_arguments < 0.75 * plain.beyond_arguments
 

@@ -89,9 +89,15 @@ class Schedule:
         ``expected_gain``. No more than there is above the lower bound."""
         return min(expected_gain(self.history, evaluations), self.cost - (self.lower_bound or 0.0))
 
+    @property
+    def runs_again(self) -> bool:
+        """Whether a step is repeated: an op that runs again (``recompute.checker``)."""
+        return len(np.unique(self.steps)) < len(self.steps)
+
     def ops_in_order(self) -> np.ndarray:
-        """int64[O]: the ops in execution order, transfers left out."""
-        return self.steps[self.steps < len(self.placement)]
+        """int64[O]: the ops in execution order, transfers left out; each where it runs first."""
+        ops = self.steps[self.steps < len(self.placement)]
+        return ops[np.sort(np.unique(ops, return_index=True)[1])]
 
     def replace(self, **changes: Any) -> "Schedule":
         return dataclasses.replace(self, **changes)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regal_jax.environments.platform import Platform
+from regal_jax.environments.recompute import checker as recompute
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import ScheduleError
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -61,12 +62,22 @@ def evaluate(graph: ComputationGraph, schedule: Schedule, platform: Platform | N
         )
     peak = memory_timeline(graph, schedule).usage.max(axis=0)
     _check_capacity(peak, platform)
+    if schedule.num_devices == 1:
+        times = np.cumsum([0.0, *graph.duration[schedule.steps]])
+        start = np.zeros(graph.num_ops)
+        start[schedule.steps[::-1]] = times[:-1][::-1]  # of an op's runs the first
+        return Cost(peak, float(times[-1]), start)
     start = start_times(graph, schedule, platform)
     return Cost(peak, float(np.max(start + graph.duration, initial=0.0)), start)
 
 
 def memory_timeline(graph: ComputationGraph, schedule: Schedule) -> MemoryTimeline:
-    """Executes a schedule on lists of tensors in memory, checking every step. ScheduleError."""
+    """Executes a schedule on lists of tensors in memory, checking every step. ScheduleError.
+
+    Ops may run again on one device (``recompute.checker``).
+    """
+    if schedule.num_devices == 1 and schedule.runs_again:
+        return _with_runs_again(graph, schedule)
     memory = _Memory(graph, schedule)
     rows, best, live = [list(memory.use)], list(memory.use), [set(held) for held in memory.live]
     peak_row = [0] * schedule.num_devices
@@ -83,6 +94,16 @@ def memory_timeline(graph: ComputationGraph, schedule: Schedule) -> MemoryTimeli
     return MemoryTimeline(
         np.array(rows, np.int64), tuple(largest_first), np.array(peak_row, np.int64)
     )
+
+
+def _with_runs_again(graph: ComputationGraph, schedule: Schedule) -> MemoryTimeline:
+    _check_shape(graph, schedule)
+    steps = schedule.steps.tolist()
+    usage = np.array(recompute.usage(graph, steps), np.int64)
+    row = int(usage.argmax())
+    live = {one.tensor for one in recompute.makings(graph, steps) if one.since <= row <= one.until}
+    largest_first = tuple(sorted(live, key=lambda t: (-graph.size[t], t)))
+    return MemoryTimeline(usage[:, None], (largest_first,), np.array([row]))
 
 
 def start_times(graph: ComputationGraph, schedule: Schedule, platform: Platform) -> np.ndarray:

@@ -1,0 +1,91 @@
+"""Schedules within a memory limit in which ops run again, for the least work.
+
+From a base order, in which each op runs once, gaps are dropped until what is left fits
+(``kernel``); then large neighbourhoods of the plan are searched.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from regal_jax.environments.recompute.instance import each_once, instance_of, scratch_of
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.search.recompute import kernel
+
+CHUNK = 20_000
+"""Evaluations between two looks at the clock."""
+
+
+class Plan(NamedTuple):
+    """Runs of a graph's ops.
+
+    Attributes:
+      runs: int64[R], the ops as they run, some again.
+      peak: bytes in memory at most.
+      work: of all runs.
+    """
+
+    runs: np.ndarray
+    peak: int
+    work: float
+
+
+class PlanSearch:
+    """The plans of one base order, from which others are found with ever less memory or work.
+
+    Args:
+      graph, order, work, once: see ``instance_of``.
+      seed: of everything random.
+
+    Attributes:
+      plain: the order itself, each op once.
+      nearest: what came of the last limit that no plan was found for.
+    """
+
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        order: np.ndarray,
+        work: np.ndarray,
+        *,
+        once: Iterable[int] = (),
+        seed: int = 0,
+    ):
+        self._order = np.asarray(order, np.int64)
+        self._instance = instance_of(graph, self._order, work, once)
+        self._scratch = scratch_of(self._instance)
+        self._space = kernel.work_space(self._instance)
+        self._tally = kernel.Tally(np.ones(1, np.int64), np.array([seed], np.uint64))
+        self._once = each_once(self._instance)
+        self._best = self._once
+        self.plain = self.nearest = self._plan(self._once)
+
+    @property
+    def evaluations(self) -> int:
+        """Spent so far."""
+        return int(self._tally.spent[0])
+
+    def within(self, limit: int, evaluations: int) -> Plan | None:
+        """A plan whose peak is within a limit, None if none is found."""
+        plan = self._once.copy()
+        most = self.evaluations + evaluations
+        args = (self._instance, plan, self._scratch, limit)
+        if not kernel.reduce(*args, self._space, 0.0, most, self._tally):
+            self.nearest = self._plan(plan)
+            return None
+        kernel.prune(*args, most, self._tally)
+        self._best = plan
+        return self._plan(plan)
+
+    def improve(self, limit: int, evaluations: int) -> Plan:
+        """The best plan so far after more search, for the limit of the last ``within``."""
+        kernel.improve(
+            *(self._instance, self._best.copy(), self._best, self._scratch, limit, self._space),
+            *(self.evaluations + evaluations, self._tally),
+        )
+        return self._plan(self._best)
+
+    def _plan(self, plan: np.ndarray) -> Plan:
+        peak, _, work, count = kernel.evaluate(self._instance, plan, self._scratch, 0)
+        return Plan(self._order[self._scratch.runs[:count]], int(peak), float(work))

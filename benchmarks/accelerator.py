@@ -14,9 +14,8 @@ import jax
 import numpy as np
 
 from regal_jax.environments.placement import batch as placement_batch
-from regal_jax.environments.placement import columns, cost
+from regal_jax.environments.placement import columns
 from regal_jax.environments.placement.problem import PlacementProblem
-from regal_jax.environments.platform import Platform
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 
@@ -42,20 +41,19 @@ def main() -> None:
 def measure(graph: ComputationGraph, batch: int, flags) -> list[object]:
     num_devices = flags.num_devices
     problem = PlacementProblem(graph, num_devices, backend="jax")
-    model = cost.cost_model("peak_memory", Platform(num_devices), problem.shape.ops, "jax")
-    costs = jax.jit(lambda graph, genes: cost.costs(model, graph, genes))
+    costs = jax.jit(problem.fitness)
     genes = np.random.default_rng(0).random((batch, problem.num_genes), np.float32)
-    operand, on_device = problem.operand, jax.device_put(genes)
+    on_device = jax.device_put(genes)
     kernel = columns.native_graph(graph)
 
     def compiled():
         return placement_batch.evaluate_batch(kernel, genes, num_devices=num_devices)[0].max(axis=1)
 
-    first, found = timed(lambda: jax.block_until_ready(costs(operand, on_device)))
+    first, found = timed(lambda: jax.block_until_ready(costs(on_device)))
     difference = np.max(np.abs(np.asarray(found) / compiled() - 1))
     pure, native_seconds = (
         min(timed(run)[0] for _ in range(flags.repeats))
-        for run in (lambda: jax.block_until_ready(costs(operand, on_device)), compiled)
+        for run in (lambda: jax.block_until_ready(costs(on_device)), compiled)
     )
     microseconds = [pure / batch * 1e6, native_seconds / batch * 1e6]
     speed = native_seconds / pure

@@ -10,8 +10,19 @@ import jax
 import jax.numpy as jnp
 
 from regal_jax.environments import bit_order
+from regal_jax.environments.lockstep import EDGES_AT_ONCE, anywhere
 from regal_jax.environments.placement.chromosome import Genes
+from regal_jax.environments.tournament import (
+    Tournament,
+    first_least,
+    lowered,
+    replaced,
+    tournament,
+)
 from regal_jax.graphs.batching import GraphArrays
+
+NEVER = 2**31 - 1
+"""The key of a step that isn't ready: above that of every priority."""
 
 
 class Order(NamedTuple):
@@ -47,6 +58,42 @@ def needed_transfers(graph: GraphArrays, placement: jax.Array, num_devices: int)
     return needed & (home >= 0) & (home != jnp.arange(num_devices))
 
 
+class _Arrivals(NamedTuple):
+    """What steps wait for, L = E + T * D: consumers for their inputs, transfers for their tensors.
+
+    Attributes:
+      source: int32[L], the step that brings it; N or -1 for none.
+      target: int32[L], the step that waits.
+      first, past: int32[N], where those that a step may bring are: all of an op's tensors, or a
+        transfer's tensor.
+    """
+
+    source: jax.Array
+    target: jax.Array
+    first: jax.Array
+    past: jax.Array
+
+
+class _State(NamedTuple):
+    """Where the list scheduler is, of N = O + T * D steps.
+
+    Attributes:
+      num_run: int32[], steps that have run.
+      step: int32[], the last of them; at, past: int32[], its arrivals yet to walk.
+      ready: keys of the steps that can run, the least of which is next; NEVER for others.
+      waiting: int32[N], what a step waits for.
+      position: int32[N], when a step ran; -1 if it hasn't.
+    """
+
+    num_run: jax.Array
+    step: jax.Array
+    at: jax.Array
+    past: jax.Array
+    ready: Tournament
+    waiting: jax.Array
+    position: jax.Array
+
+
 def list_schedule(graph: GraphArrays, placement: jax.Array, genes: Genes) -> Order:
     """Decodes priorities into an order (REGAL 3.2.1; ties by step index).
 
@@ -55,27 +102,59 @@ def list_schedule(graph: GraphArrays, placement: jax.Array, genes: Genes) -> Ord
     num_ops, num_devices = genes.affinity.shape
     transfers = needed_transfers(graph, placement, num_devices)
     num_steps = graph.num_ops + jnp.sum(transfers, dtype=jnp.int32)
-    priority = jnp.concatenate([genes.op_priority, genes.transfer_priority.ravel()])
-    priority = bit_order.keys(priority)
-    waiting = _num_dependencies(graph, num_ops)
-    is_source = (waiting == 0) & (jnp.arange(num_ops) < graph.num_ops)
-    ready = jnp.full_like(priority, bit_order.LEAST)
-    ready = ready.at[:num_ops].set(jnp.where(is_source, priority[:num_ops], bit_order.LEAST))
-    edge_step = _edge_steps(graph, placement, num_ops, num_devices)
+    key = ~bit_order.keys(jnp.concatenate([genes.op_priority, genes.transfer_priority.ravel()]))
+    arrivals = _arrivals(graph, placement, transfers)
 
-    def run_next(state):
-        count, ready, waiting, position = state
-        step = jnp.argmax(ready)
-        position = position.at[step].set(count)
-        ready = ready.at[step].set(bit_order.LEAST)
-        ready = _announce_transfers(graph, step, transfers, priority, ready, num_ops)
-        ready, waiting = _announce_ops(graph, step, edge_step, priority, ready, waiting)
-        return count + 1, ready, waiting, position
+    def run_next(state: _State) -> _State:
+        state = _announce(arrivals, key, state)
+        can_run = (state.at >= state.past) & (state.num_run < num_steps)
+        return _run(arrivals, state, first_least(state.ready), can_run)
 
-    position = jnp.full(priority.shape, -1, jnp.int32)
-    state = (jnp.int32(0), ready, waiting, position)
-    position = jax.lax.while_loop(lambda state: state[0] < num_steps, run_next, state)[-1]
+    state = _initial(graph, key, num_ops)
+    state = jax.lax.while_loop(lambda state: anywhere(state.num_run < num_steps), run_next, state)
+    position = state.position
     return Order(position[:num_ops], position[num_ops:].reshape(-1, num_devices), num_steps)
+
+
+def _initial(graph: GraphArrays, key: jax.Array, num_ops: int) -> _State:
+    zero = jnp.zeros((), jnp.int32)
+    waiting = jnp.ones(key.shape, jnp.int32).at[:num_ops].set(_num_dependencies(graph, num_ops))
+    is_source = (waiting == 0) & (jnp.arange(len(key)) < graph.num_ops)
+    return _State(
+        num_run=zero,
+        step=zero,
+        at=zero,
+        past=zero,
+        ready=tournament(jnp.where(is_source, key, NEVER), NEVER),
+        waiting=waiting,
+        position=jnp.full(key.shape, -1, jnp.int32),
+    )
+
+
+def _announce(arrivals: _Arrivals, key: jax.Array, state: _State) -> _State:
+    """Some of those that wait for the last step wait for one less, then may be ready."""
+    at = state.at + jnp.arange(EDGES_AT_ONCE, dtype=jnp.int32)
+    nowhere = state.ready.values.size
+    source = arrivals.source.at[at].get(mode="fill", fill_value=-1)
+    target = arrivals.target.at[at].get(mode="fill", fill_value=nowhere)
+    target = jnp.where((at < state.past) & (source == state.step), target, nowhere)
+    waiting = state.waiting.at[target].add(-1, mode="drop")
+    left = waiting.at[target].get(mode="fill", fill_value=1)
+    new = key.at[target].get(mode="fill", fill_value=NEVER)
+    ready = lowered(state.ready, jnp.where(left == 0, target, nowhere), new)
+    return state._replace(at=state.at + EDGES_AT_ONCE, ready=ready, waiting=waiting)
+
+
+def _run(arrivals: _Arrivals, state: _State, step: jax.Array, can_run: jax.Array) -> _State:
+    place = jnp.where(can_run, step, state.ready.values.size)
+    return state._replace(
+        num_run=state.num_run + can_run,
+        step=jnp.where(can_run, step, state.step),
+        at=jnp.where(can_run, arrivals.first[step], state.at),
+        past=jnp.where(can_run, arrivals.past[step], state.past),
+        ready=replaced(state.ready, place, NEVER),
+        position=state.position.at[place].set(state.num_run, mode="drop"),
+    )
 
 
 def _num_dependencies(graph: GraphArrays, num_ops: int) -> jax.Array:
@@ -85,45 +164,38 @@ def _num_dependencies(graph: GraphArrays, num_ops: int) -> jax.Array:
     return zeros.at[graph.edge_op].add(produced.astype(jnp.int32), mode="drop")
 
 
+def _arrivals(graph: GraphArrays, placement: jax.Array, transfers: jax.Array) -> _Arrivals:
+    """Sorted by producer, then tensor: this order is the same for all placements of a graph."""
+    num_ops, (num_tensors, num_devices) = len(placement), transfers.shape
+    of_copy = jnp.repeat(jnp.arange(num_tensors), num_devices)
+    tensor = jnp.concatenate([graph.edge_tensor, of_copy])
+    copy = num_ops + jnp.arange(transfers.size, dtype=jnp.int32)
+    sent = jnp.where(transfers.ravel(), graph.producer[of_copy], -1)
+    source = jnp.concatenate([_edge_steps(graph, placement, num_ops, num_devices), sent])
+    target = jnp.concatenate([graph.edge_op, copy])
+    producer = graph.producer.at[tensor].get(mode="fill", fill_value=-1)
+    producer = jnp.where(producer < 0, num_ops, producer)
+    order = jnp.lexsort((tensor, producer))
+    of_op = _ranges(producer[order], num_ops)
+    of_tensor = _ranges(tensor[order], num_tensors)
+    ranges = (
+        jnp.concatenate([ops, jnp.repeat(tensors, num_devices)])
+        for ops, tensors in zip(of_op, of_tensor, strict=True)
+    )
+    return _Arrivals(source[order], target[order], *ranges)
+
+
+def _ranges(group: jax.Array, num_groups: int) -> tuple[jax.Array, jax.Array]:
+    """(first, past) int32[G]: the indices of each group; groups stand together."""
+    at = jnp.arange(len(group), dtype=jnp.int32)
+    zeros = jnp.zeros(num_groups, jnp.int32)
+    first = (zeros + len(group)).at[group].min(at, mode="drop")
+    return first, zeros.at[group].max(at + 1, mode="drop")
+
+
 def _edge_steps(graph, placement, num_ops, num_devices) -> jax.Array:
     """int32[E]: the step that brings an edge's tensor to its consumer: producer or transfer."""
     producer = graph.producer.at[graph.edge_tensor].get(mode="fill", fill_value=-1)
     device = placement.at[graph.edge_op].get(mode="fill", fill_value=0)
     local = placement[producer] == device
     return jnp.where(local, producer, num_ops + graph.edge_tensor * num_devices + device)
-
-
-def _announce_transfers(graph, step, transfers, priority, ready, num_ops):
-    """Transfers of what an op made are ready."""
-    num_devices = transfers.shape[1]
-    is_op = step < num_ops
-    op = jnp.where(is_op, step, 0)
-    at = graph.output_offsets[op] + graph.output_window
-    mine = is_op & (at < graph.output_offsets[op + 1])
-    tensor = graph.output_tensors.at[at].get(mode="fill", fill_value=0)
-    new = mine[:, None] & transfers.at[tensor].get(mode="fill", fill_value=False)
-    target = num_ops + tensor[:, None] * num_devices + jnp.arange(num_devices)
-    target = jnp.where(new, target, len(ready))
-    return ready.at[target].set(priority.at[target].get(mode="fill", fill_value=0), mode="drop")
-
-
-def _announce_ops(graph, step, edge_step, priority, ready, waiting):
-    """Consumers on the device of a new copy wait for one tensor less, then may be ready."""
-    num_ops = len(waiting)
-    owner = jnp.where(step < num_ops, step, _producer_of_transfer(graph, step, waiting, ready))
-    at = graph.edge_offsets[owner] + graph.edge_window
-    arrived = (at < graph.edge_offsets[owner + 1]) & (
-        edge_step.at[at].get(mode="fill", fill_value=-1) == step
-    )
-    op = jnp.where(arrived, graph.edge_op.at[at].get(mode="fill", fill_value=0), num_ops)
-    waiting = waiting.at[op].add(-1, mode="drop")
-    now = arrived & (waiting.at[op].get(mode="fill", fill_value=1) == 0)
-    target = jnp.where(now, op, len(ready))
-    ready = ready.at[target].set(priority.at[target].get(mode="fill", fill_value=0), mode="drop")
-    return ready, waiting
-
-
-def _producer_of_transfer(graph, step, waiting, ready):
-    num_ops, num_tensors = len(waiting), len(graph.producer)
-    num_devices = (len(ready) - num_ops) // num_tensors
-    return graph.producer[jnp.maximum(step - num_ops, 0) // num_devices]

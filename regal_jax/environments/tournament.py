@@ -23,9 +23,14 @@ class Tournament(NamedTuple):
     least: jax.Array
 
 
+def block_width(count: int) -> int:
+    """A power of two about the square root of how many numbers there are."""
+    return 1 << math.ceil(math.log2(count) / 2)
+
+
 def tournament(values: jax.Array, nothing) -> Tournament:
     """A tournament of N numbers; ``nothing`` is no less than any."""
-    width = 1 << math.ceil(math.log2(len(values)) / 2)
+    width = block_width(len(values))
     values = jnp.pad(values, (0, -len(values) % width), constant_values=nothing)
     values = values.reshape(-1, width)
     return Tournament(values, jnp.min(values, axis=1))
@@ -36,6 +41,16 @@ def first_least(numbers: Tournament) -> jax.Array:
     block = jax.lax.argmin(numbers.least, 0, jnp.int32)
     at = jax.lax.argmin(numbers.values[block], 0, jnp.int32)
     return block * numbers.values.shape[1] + at
+
+
+def first_within(numbers: Tournament, limit: jax.Array) -> jax.Array:
+    """int32[]: the place of the first that is at most its block's limit [blocks]; there is one."""
+    block = _first(numbers.least <= limit)
+    return block * numbers.values.shape[1] + _first(numbers.values[block] <= limit[block])
+
+
+def _first(mask: jax.Array) -> jax.Array:
+    return jax.lax.argmax(mask.astype(jnp.int32), 0, jnp.int32)
 
 
 def lowered(numbers: Tournament, places: jax.Array, values: jax.Array) -> Tournament:

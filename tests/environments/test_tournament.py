@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regal_jax.environments.tournament import first_least, lowered, replaced, tournament
+from regal_jax.environments.tournament import (
+    first_least,
+    first_within,
+    lowered,
+    replaced,
+    tournament,
+)
 
 NOTHING = 9
 NUMBERS = st.integers(0, NOTHING)
@@ -30,6 +36,13 @@ def test_equals_argmin_after_each_change(count, data):
         plain[at] = lower
         numbers = lowered(numbers, jnp.asarray(at), jnp.asarray(lower))
         np.testing.assert_array_equal(numbers.values.ravel()[:count], plain)
+
+
+def test_the_first_within_its_blocks_limit():
+    numbers = tournament(jnp.array([5, 3, 8, 1, 4, 4, 2]), NOTHING)
+    assert numbers.values.shape == (2, 4)
+    for limits, place in (([3, 9], 1), ([1, 9], 3), ([0, 9], 4), ([0, 2], 6)):
+        assert int(first_within(numbers, jnp.array(limits))) == place
 
 
 def test_places_beyond_the_end_are_left_out():

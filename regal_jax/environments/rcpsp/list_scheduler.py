@@ -12,11 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from regal_jax.environments import bit_order
+from regal_jax.environments.lockstep import EDGES_AT_ONCE, anywhere
+from regal_jax.environments.tournament import (
+    Tournament,
+    block_width,
+    first_least,
+    first_within,
+    lowered,
+    replaced,
+    tournament,
+)
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-
-EDGES_AT_ONCE = 8
-"""Edges out of an op that one round of the loop walks; an op with more takes more rounds."""
 
 
 @chex.dataclass(frozen=True)
@@ -66,9 +73,9 @@ def machine_arrays(
             raise OptionError(f"graph {graph.name!r} has {size} {name}, more than {room}")
     integer: type = np.int64 if _wide() else np.int32
     largest = max(graph.capacity.max(initial=0), graph.demand.max(initial=0))
-    if largest > np.iinfo(integer).max:
+    if largest >= np.iinfo(integer).max:
         raise OptionError(
-            f"graph {graph.name!r} has a capacity or demand over 2**31:"
+            f"graph {graph.name!r} has a capacity or demand of 2**31 or more:"
             " enable 64-bit types, jax.config.update('jax_enable_x64', True)"
         )
     successors = np.bincount(pairs[:, 0], minlength=shape[0])
@@ -84,122 +91,154 @@ def machine_arrays(
     )
 
 
+class _Queues(NamedTuple):
+    """Places of ops, S of them, by machine type, then priority; a block is of one type.
+
+    Attributes:
+      place: int32[O], of each op.
+      op: int32[S], of each place; 0 where there is none.
+      type: int32[blocks].
+    """
+
+    place: chex.Array
+    op: chex.Array
+    type: chex.Array
+
+
 class _State(NamedTuple):
     """Where the list scheduler is.
 
     Attributes:
       time: float[], the decision time.
+      is_ending: bool[], whether ops that end then may be left; else ops start.
       free: int[M], units.
-      ready: bool[O], released and not started.
-      end: float[O], when an op that runs ends; infinite for others.
-      waiting: int32[O], predecessors that have not started; -1 for an op that has itself.
-      release: float[O], when the last of the others ends.
-      finish: float[], when the op started last ends; edge, past: int32[], its edges yet to walk.
-      busy: bool[], whether anything is left to do.
+      ready: demands of ops that are released and not started, in their places.
+      ends: when the ops that run end; infinite for others.
+      waiting: int32[O], predecessors that have not ended.
+      edge, past: int32[], edges of the op that ended last, yet to walk.
+      is_busy: bool[], whether anything is left to do.
     """
 
     time: chex.Array
+    is_ending: chex.Array
     free: chex.Array
-    ready: chex.Array
-    end: chex.Array
+    ready: Tournament
+    ends: Tournament
     waiting: chex.Array
-    release: chex.Array
-    finish: chex.Array
     edge: chex.Array
     past: chex.Array
-    busy: chex.Array
+    is_busy: chex.Array
 
 
 def makespan(arrays: MachineArrays, priority: chex.Array) -> chex.Array:
     """float[]: the makespan of parallel schedule generation (see ``MachineProblem``).
 
-    Of the ready ops that fit, the one of highest priority starts, again and again (as an op that
-    doesn't fit goes on not to fit until units are freed, this is one walk over the ready ops); then
-    time moves to the next finish time, which frees units and makes ops ready.
+    Of the ready ops that fit, the one of highest priority starts, again and again, a machine type
+    after the other, since types don't compete; then time moves to the next finish time, at which
+    ops end one by one, which frees units and makes ops ready.
 
     Args:
       arrays: see ``machine_arrays``.
       priority: float32[O], higher first, ties to the lower op index. NaN is not allowed.
     """
     arrays = jax.tree.map(jnp.asarray, arrays)
-    rank = _ranks(priority)
+    queues = _queues(arrays, priority)
 
     def run_next(state: _State) -> _State:
-        state = _walk_edges(arrays, state)
+        state = _walk_edges(arrays, queues, state)
         walked = state.edge >= state.past
-        fits = state.ready & (arrays.demand <= state.free[arrays.machine])
-        op = jnp.argmin(jnp.where(fits, rank, len(rank)))
-        can_start = jnp.any(fits)
-        started = _start(arrays, state, op)
-        moved = _advance(arrays, state)
-        after = jax.tree.map(lambda a, b: jnp.where(can_start, a, b), started, moved)
-        return jax.tree.map(lambda a, b: jnp.where(walked, a, b), after, state)
+        limit = state.free[queues.type]
+        end = jnp.min(state.ends.least)
+        more_end = state.is_ending & (end == state.time)
+        can_start = jnp.any(state.ready.least <= limit) & ~more_end
+        starts = walked & can_start
+        stops = walked & ~can_start & (end < jnp.inf)
+        state = _start(arrays, queues, state, first_within(state.ready, limit), starts)
+        state = _end(arrays, state, first_least(state.ends), stops)
+        return state._replace(is_busy=~walked | starts | stops)
 
-    return jax.lax.while_loop(lambda state: state.busy, run_next, _initial(arrays)).time
-
-
-def _ranks(priority: chex.Array) -> chex.Array:
-    """int32[O]: the place of each op in decreasing priority."""
-    count = jnp.arange(len(priority), dtype=jnp.int32)
-    return jnp.zeros_like(count).at[jnp.argsort(~bit_order.keys(priority), stable=True)].set(count)
+    state = _initial(arrays, queues)
+    return jax.lax.while_loop(lambda state: anywhere(state.is_busy), run_next, state).time
 
 
-def _initial(arrays: MachineArrays) -> _State:
-    zero = jnp.zeros((), arrays.duration.dtype)
-    return _State(
-        time=zero,
-        free=arrays.capacity,
-        ready=arrays.num_dependencies == 0,
-        end=jnp.full(arrays.duration.shape, jnp.inf, zero.dtype),
-        waiting=arrays.num_dependencies,
-        release=jnp.zeros(arrays.duration.shape, zero.dtype),
-        finish=zero,
-        edge=jnp.zeros((), jnp.int32),
-        past=jnp.zeros((), jnp.int32),
-        busy=jnp.ones((), bool),
+def _queues(arrays: MachineArrays, priority: chex.Array) -> _Queues:
+    num_ops, num_types = len(arrays.machine), len(arrays.capacity)
+    width = block_width(num_ops)
+    order = jnp.lexsort((~bit_order.keys(priority), arrays.machine))
+    ops_of = jnp.zeros(num_types, jnp.int32).at[arrays.machine].add(1)
+    blocks_of = -(-ops_of // width)
+    first_op, first_block = jnp.cumsum(ops_of) - ops_of, jnp.cumsum(blocks_of) - blocks_of
+    machine = arrays.machine[order]
+    place = width * first_block[machine] + jnp.arange(num_ops) - first_op[machine]
+    place = place.astype(jnp.int32)
+    num_blocks = -(-num_ops // width) + num_types
+    empty = jnp.zeros(num_blocks * width, jnp.int32)
+    return _Queues(
+        place=jnp.zeros(num_ops, jnp.int32).at[order].set(place),
+        op=empty.at[place].set(order.astype(jnp.int32)),
+        type=empty[:num_blocks].at[place // width].set(machine),
     )
 
 
-def _walk_edges(arrays: MachineArrays, state: _State) -> _State:
-    """Tells some successors of the op started last when it ends."""
+def _initial(arrays: MachineArrays, queues: _Queues) -> _State:
+    zero = jnp.zeros((), arrays.duration.dtype)
+    nothing = jnp.iinfo(arrays.demand.dtype).max
+    ready = jnp.where(arrays.num_dependencies == 0, arrays.demand, nothing)
+    ready = jnp.full(queues.op.shape, nothing, ready.dtype).at[queues.place].set(ready)
+    ready = ready.reshape(len(queues.type), -1)
+    return _State(
+        time=zero,
+        is_ending=jnp.zeros((), bool),
+        free=arrays.capacity,
+        ready=Tournament(ready, jnp.min(ready, axis=1)),
+        ends=tournament(jnp.full(arrays.duration.shape, jnp.inf, zero.dtype), jnp.inf),
+        waiting=arrays.num_dependencies,
+        edge=jnp.zeros((), jnp.int32),
+        past=jnp.zeros((), jnp.int32),
+        is_busy=jnp.ones((), bool),
+    )
+
+
+def _walk_edges(arrays: MachineArrays, queues: _Queues, state: _State) -> _State:
+    """Some successors of the op that ended last wait for one less, then may be ready."""
     at = state.edge + jnp.arange(EDGES_AT_ONCE, dtype=jnp.int32)
     nowhere = len(arrays.machine)
     successor = arrays.successors.at[at].get(mode="fill", fill_value=nowhere)
     successor = jnp.where(at < state.past, successor, nowhere)
+    waiting = state.waiting.at[successor].add(-1, mode="drop")
+    left = waiting.at[successor].get(mode="fill", fill_value=1)
+    place = jnp.where(left == 0, queues.place[successor], len(queues.op))
     return state._replace(
-        waiting=state.waiting.at[successor].add(-1, mode="drop"),
-        release=state.release.at[successor].max(state.finish, mode="drop"),
+        waiting=waiting,
+        ready=lowered(state.ready, place, arrays.demand[successor]),
         edge=state.edge + EDGES_AT_ONCE,
     )
 
 
-def _start(arrays: MachineArrays, state: _State, op: chex.Array) -> _State:
-    finish = state.time + arrays.duration[op]
+def _start(
+    arrays: MachineArrays, queues: _Queues, state: _State, place: chex.Array, starts: chex.Array
+) -> _State:
+    op, nothing = queues.op[place], jnp.iinfo(arrays.demand.dtype).max
+    demand = jnp.where(starts, arrays.demand[op], 0)
+    ends_at = jnp.where(starts, op, state.ends.values.size)
     return state._replace(
-        free=state.free.at[arrays.machine[op]].add(-arrays.demand[op]),
-        ready=state.ready.at[op].set(False),
-        waiting=state.waiting.at[op].set(-1),
-        end=state.end.at[op].set(finish),
-        finish=finish,
-        edge=arrays.successor_offsets[op],
-        past=arrays.successor_offsets[op + 1],
+        is_ending=state.is_ending & ~starts,
+        free=state.free.at[arrays.machine[op]].add(-demand),
+        ready=replaced(state.ready, jnp.where(starts, place, len(queues.op)), nothing),
+        ends=lowered(state.ends, ends_at[None], (state.time + arrays.duration[op])[None]),
     )
 
 
-def _advance(arrays: MachineArrays, state: _State) -> _State:
-    """To the next finish time: all ops that end then are released together. Or nothing is left."""
-    time = jnp.min(state.end)
-    ended = state.end == time
-    busy = time < jnp.inf
-    mine = ended & (arrays.machine == jnp.arange(len(state.free))[:, None])
-    freed = jnp.sum(jnp.where(mine, arrays.demand, 0), axis=1, dtype=state.free.dtype)
-    released = (state.waiting == 0) & (state.release <= time)
+def _end(arrays: MachineArrays, state: _State, op: chex.Array, stops: chex.Array) -> _State:
+    """The op that ends next has ended, at the next finish time."""
+    demand = jnp.where(stops, arrays.demand[op], 0)
     return state._replace(
-        time=jnp.where(busy, time, state.time),
-        free=jnp.where(busy, state.free + freed, state.free),
-        ready=jnp.where(busy, state.ready | released, state.ready),
-        end=jnp.where(ended, jnp.inf, state.end),
-        busy=busy,
+        time=jnp.where(stops, jnp.min(state.ends.least), state.time),
+        is_ending=state.is_ending | stops,
+        free=state.free.at[arrays.machine[op]].add(demand),
+        ends=replaced(state.ends, jnp.where(stops, op, state.ends.values.size), jnp.inf),
+        edge=jnp.where(stops, arrays.successor_offsets[op], state.edge),
+        past=jnp.where(stops, arrays.successor_offsets[op + 1], state.past),
     )
 
 

@@ -21,11 +21,6 @@ PBTXT = Path(__file__).parents[1] / "graphs/importers/tensorflow/data/regal_exam
 FAST = ["--method=random_search", "--evaluations=20"]
 
 
-@pytest.fixture(autouse=True)
-def no_compilation_cache(monkeypatch):
-    monkeypatch.setattr(cli.compilation_cache, "enable", lambda: None)
-
-
 @pytest.fixture
 def graph_file(tmp_path):
     path = tmp_path / "graph.json"

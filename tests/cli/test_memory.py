@@ -20,11 +20,6 @@ def nothing():
 MIB = 2**20
 
 
-@pytest.fixture(autouse=True)
-def no_compilation_cache(monkeypatch):
-    monkeypatch.setattr(cli.compilation_cache, "enable", lambda: None)
-
-
 @pytest.fixture
 def step(tmp_path):
     path = tmp_path / "train_step_for_memory.py"

@@ -1,6 +1,7 @@
 """Committed memory of functions, so that a change that needs more is seen: a JSON file."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ FORMAT = "regal-memory/1"
 
 def numbers(one: Measurement) -> dict[str, Any]:
     """A measurement for JSON: its fields, and ``peak`` [bytes]."""
-    return {**one._asdict(), "peak": one.peak}
+    return {**asdict(one), "peak": one.peak}
 
 
 def check(path: str | Path, name: str, needs: Measurement, tolerance: float) -> None:

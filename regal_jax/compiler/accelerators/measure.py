@@ -5,7 +5,8 @@ which looks at a device; every number is "compiled for", not "seen on".
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import jax
 from jax._src.config import enable_compilation_cache
@@ -13,22 +14,21 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.accelerator import accelerator as find
-from regal_jax.compiler.accelerators.module_costs import module_costs
+from regal_jax.compiler.accelerators.module_costs import ModuleCosts, module_costs
 from regal_jax.errors import CompilerError, OptionError
 from regal_jax.graphs.importers.xla.text import parse_module
 from regal_jax.reporting.tables import human_bytes
 
 
-class Measurement(NamedTuple):
-    """A compiled program on one of an accelerator's devices.
+@dataclass(frozen=True, kw_only=True)
+class Measurement(ModuleCosts):
+    """A compiled program on one of an accelerator's devices: what it does, and what it needs.
 
     Attributes:
       accelerator: its name.
       temporaries, arguments, outputs: bytes; donated: of the outputs, in the memory of arguments.
       generated_code: bytes.
       capacity: bytes of a device.
-      kernels, seconds, flops, bytes_accessed, collectives, overlapped: as of ``ModuleCosts``;
-        seconds are an estimate.
     """
 
     accelerator: str
@@ -38,12 +38,6 @@ class Measurement(NamedTuple):
     donated: int
     generated_code: int
     capacity: int
-    kernels: int
-    seconds: float
-    flops: float
-    bytes_accessed: float
-    collectives: int
-    overlapped: int
 
     @property
     def peak(self) -> int:
@@ -130,14 +124,14 @@ def measured(compiled: Any, target: Accelerator) -> Measurement:
     memory = compiled.memory_analysis()
     costs = module_costs(parse_module(compiled.as_text()), target.specification)
     return Measurement(
-        target.name,
-        int(memory.temp_size_in_bytes),
-        int(memory.argument_size_in_bytes),
-        int(memory.output_size_in_bytes),
-        int(memory.alias_size_in_bytes),
-        int(memory.generated_code_size_in_bytes),
-        target.specification.memory_bytes,
-        *costs,
+        accelerator=target.name,
+        temporaries=int(memory.temp_size_in_bytes),
+        arguments=int(memory.argument_size_in_bytes),
+        outputs=int(memory.output_size_in_bytes),
+        donated=int(memory.alias_size_in_bytes),
+        generated_code=int(memory.generated_code_size_in_bytes),
+        capacity=target.specification.memory_bytes,
+        **asdict(costs),
     )
 
 

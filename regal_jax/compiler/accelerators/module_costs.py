@@ -7,7 +7,7 @@ count, where it is known; what isn't known counts once.
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from regal_jax.compiler.accelerators.specifications import Specification
 from regal_jax.graphs.importers.xla.flops import (
@@ -26,7 +26,8 @@ _NOTHING = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "af
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 
 
-class ModuleCosts(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class ModuleCosts:
     """What a module does on one device.
 
     Attributes:
@@ -58,7 +59,14 @@ def module_costs(module: Module, specification: Specification) -> ModuleCosts:
         seconds += times * _seconds(one, work, moved, specification)
     computations = [module.computations[name] for name in _run(module, module.entry)]
     beside = [overlap for one in computations for overlap in _collectives(module, one)]
-    return ModuleCosts(kernels, seconds, flops, accessed, len(beside), sum(beside))
+    return ModuleCosts(
+        kernels=kernels,
+        seconds=seconds,
+        flops=flops,
+        bytes_accessed=accessed,
+        collectives=len(beside),
+        overlapped=sum(beside),
+    )
 
 
 def _seconds(one: Instruction, flops: float, moved: float, of: Specification) -> float:

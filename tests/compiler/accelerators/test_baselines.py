@@ -1,4 +1,5 @@
 import json
+from dataclasses import fields
 
 import pytest
 
@@ -9,7 +10,7 @@ from regal_jax.errors import LimitError, RegalError
 
 def needs(temporaries: int, accelerator: str = "h100") -> Measurement:
     sizes = {"temporaries": temporaries, "arguments": 50, "outputs": 20, "donated": 10}
-    rest = dict.fromkeys(Measurement._fields, 0) | sizes
+    rest = dict.fromkeys((field.name for field in fields(Measurement)), 0) | sizes
     return Measurement(**rest | {"accelerator": accelerator, "capacity": 1000})
 
 

@@ -1,3 +1,4 @@
+from dataclasses import fields
 from typing import NamedTuple
 
 import pytest
@@ -22,7 +23,7 @@ class Judging:
     def __call__(self, segments: Segments) -> Attempt:
         self.seen.append(segments)
         size, seconds = self.needs(segments)
-        values = dict.fromkeys(Measurement._fields, 0)
+        values = dict.fromkeys((field.name for field in fields(Measurement)), 0)
         return Attempt(
             segments, None, Measurement(**values | {"temporaries": size, "seconds": seconds})
         )

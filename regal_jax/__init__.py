@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from regal_jax.compiler.accelerators.measure import Measurement, measure
     from regal_jax.compiler.explain.explain import explain
     from regal_jax.compiler.onnx.reorder import reorder_onnx, save_onnx
+    from regal_jax.compiler.recompute.fit import Fitted, Frontier, fit, frontier
     from regal_jax.compiler.torch.reorder import reorder_fx
     from regal_jax.compiler.xla.jit import jit, reschedule
     from regal_jax.compiler.xla.peak_allocation import measured_workspaces, peak_allocation
@@ -48,6 +49,7 @@ else:
             "compiler.onnx.reorder": "reorder_onnx save_onnx",
             "compiler.torch.reorder": "reorder_fx",
             "compiler.xla.jit": "jit reschedule",
+            "compiler.recompute.fit": "Fitted Frontier fit frontier",
             "compiler.xla.peak_allocation": "measured_workspaces peak_allocation",
             "datasets": "datasets",
             "environments.certificates": "Bound check_bound lower_bound",
@@ -80,6 +82,8 @@ __all__ = [
     "Bound",
     "Budget",
     "ComputationGraph",
+    "Fitted",
+    "Frontier",
     "MachineProblem",
     "Measurement",
     "Options",
@@ -94,11 +98,13 @@ __all__ = [
     "datasets",
     "evaluate",
     "explain",
+    "fit",
     "from_cost_graph",
     "from_hlo",
     "from_jax",
     "from_onnx",
     "from_torch",
+    "frontier",
     "import_graph",
     "jit",
     "load_graph",

@@ -3,8 +3,10 @@
 import dataclasses
 import math
 import os
+import re
 import time
 from collections.abc import Callable, Collection
+from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -159,6 +161,18 @@ class Budget(NamedTuple):
         """Raises OptionError for a budget without any evaluation."""
         if self.evaluations < 1:
             raise OptionError(f"evaluations must be at least 1, got {self.evaluations}")
+
+
+def byte_count(value: int | str) -> int:
+    """Bytes, of a number with or without a unit: 2GiB, 1.5MiB, 500MB, 4096. OptionError."""
+    found = re.fullmatch(r"(-?\d+(?:\.\d+)?) ?(?:([KMGT]?)(i?)B)?", str(value))
+    if not found:
+        raise OptionError(f"{value!r} is not bytes, such as 2GiB, 500MB or 4096")
+    number, prefix, binary = found.groups()
+    exponent = " KMGT".index(prefix or " ")
+    if "." in number and exponent == 0:
+        raise OptionError(f"{value!r} is a part of a byte")
+    return round(Fraction(number) * (1024 if binary else 1000) ** exponent)
 
 
 def some_seconds(num_ops: int, options: Options, *, evaluations: int) -> int:

@@ -1,15 +1,15 @@
 """Flags that subcommands share, and how their values are read."""
 
 import argparse
-import re
 import types
 import typing
-from fractions import Fraction
 from typing import Any
 
 from regal_jax.environments.platform import Platform
+from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.importers.any_file import import_graph
+from regal_jax.options import byte_count as read_bytes
 
 _GRAPH = "a .json, .jsonl, .onnx, .pbtxt, .pb or .hlo / .txt (XLA) file"
 
@@ -79,15 +79,11 @@ def of_type(hint: Any) -> dict[str, Any]:
 
 
 def byte_count(text: str) -> int:
-    """Bytes, of a number with or without a unit: 2GiB, 1.5MiB, 500MB, 4096."""
-    found = re.fullmatch(r"(-?\d+(?:\.\d+)?) ?(?:([KMGT]?)(i?)B)?", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is not bytes, such as 2GiB, 500MB or 4096")
-    number, prefix, binary = found.groups()
-    exponent = " KMGT".index(prefix or " ")
-    if "." in number and exponent == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is a part of a byte")
-    return round(Fraction(number) * (1024 if binary else 1000) ** exponent)
+    """Bytes, of a number with or without a unit; as ``options.byte_count`` does."""
+    try:
+        return read_bytes(text)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def text(value: str) -> str:

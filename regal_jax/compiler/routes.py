@@ -1,4 +1,7 @@
-"""How a program gets a new order: behind the scheduler on CPUs, by barriers on accelerators."""
+"""How a program gets a new order: behind the scheduler on CPUs, by barriers on accelerators.
+
+Within a memory budget it is by barriers everywhere, and some of it runs again.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +11,7 @@ import jax
 from regal_jax.compiler.accelerators.accelerator import target_of
 from regal_jax.compiler.barriers.emission import check_pure
 from regal_jax.compiler.barriers.reschedule import compile_in_segments
+from regal_jax.compiler.recompute.route import compile_within
 from regal_jax.compiler.xla import reschedule
 from regal_jax.compiler.xla.reschedule import Report
 from regal_jax.compiler.xla.settings import Options
@@ -23,9 +27,12 @@ def compile_best(
 
     Raises:
       CompilerError: the function has side effects, or JAX offers no way there.
+      LimitError: nothing is within the memory budget.
     """
     check_pure(traced)
     target = target_of(lowered)
+    if options.memory_budget is not None:
+        return compile_within(traced, lowered, target, options, compiler_options)
     if target is None:
         return reschedule.compile_best(lowered, options, compiler_options)
     return compile_in_segments(traced, lowered, target, options, compiler_options)

@@ -53,9 +53,7 @@ def in_segments(
 
     Shardings, donations and compiler options are those of ``traced``.
     """
-    closed = traced.jaxpr
-    run = _segmented(kernels, order, cuts)
-    return _with_jaxpr(traced, jax.make_jaxpr(run)(*_shapes(closed)))
+    return with_program(traced, _segmented(kernels, order, cuts))
 
 
 def _segmented(
@@ -92,6 +90,14 @@ def _segmented(
         return program.outputs(known)
 
     return run
+
+
+def with_program(traced: Any, run: Callable[..., Any]) -> Any:
+    """The traced function with another program: ``run`` takes the flat arguments.
+
+    Shardings, donations and compiler options are those of ``traced``.
+    """
+    return _with_jaxpr(traced, jax.make_jaxpr(run)(*_shapes(traced.jaxpr)))
 
 
 def _shapes(closed: ClosedJaxpr) -> list[jax.ShapeDtypeStruct]:

@@ -1,7 +1,8 @@
 """``rj.jit``: a function compiled by XLA in the order that needs the least memory.
 
 On CPUs the order is given to XLA behind its scheduler (``compiler.xla``); for GPUs and TPUs the
-program is cut by barriers before it is compiled (``compiler.barriers``).
+program is cut by barriers before it is compiled (``compiler.barriers``). Within a memory budget
+parts of it run again (``compiler.recompute``).
 
 What isn't about the order is JAX's: tracing, with its caches and contexts, tells programs apart;
 all else (``eval_shape``, ``trace``, lowering, messages for bad input) is the jitted function's own.
@@ -22,7 +23,7 @@ from jax._src.core import trace_state_clean
 from regal_jax.compiler.xla import decisions
 from regal_jax.compiler.xla.settings import METHODS, Options, Search
 from regal_jax.errors import CompilerError, OptionError
-from regal_jax.options import Budget
+from regal_jax.options import Budget, byte_count
 from regal_jax.registry import check_method
 
 if TYPE_CHECKING:
@@ -188,6 +189,7 @@ def jit(
     top_k: int | None = None,
     cache: str | Path | None = DEFAULT_CACHE,
     overlap: bool = False,
+    memory_budget: int | str | None = None,
     strict: bool = False,
     **jit_options: Any,
 ) -> Any:
@@ -204,6 +206,9 @@ def jit(
       cache: folder of earlier decisions; "default" is ``~/.cache/regal_jax/orders``, None is none.
       overlap: on accelerators, keep what takes 2 % longer than XLA's own choice, by estimate, out;
         by default memory alone counts.
+      memory_budget: bytes of one device, such as "16GiB", for arguments, results and temporaries:
+        where the program needs more, parts of it are computed again, as few as possible. A call
+        that nothing makes fit raises LimitError, which says what holds the memory.
       strict: raise CompilerError where an order can't be given: JAX without a hook behind the
         scheduler (before 0.10.2) on CPUs, a function with side effects, or inside another
         transformation. Otherwise such calls are those of ``jax.jit``, with one warning.
@@ -224,6 +229,7 @@ def jit(
         top_k=top_k,
         cache=cache,
         overlap=overlap,
+        memory_budget=memory_budget,
         strict=strict,
     )
     if fun is None:
@@ -241,6 +247,7 @@ def reschedule(
     top_k: int | None = None,
     cache: str | Path | None = DEFAULT_CACHE,
     overlap: bool = False,
+    memory_budget: int | str | None = None,
     strict: bool = False,
 ) -> Rescheduled:
     """What ``jit`` does, for a function that is jitted already; the same options and errors.
@@ -256,7 +263,9 @@ def reschedule(
         raise OptionError(f"time_limit must be positive, got {time_limit}")
     folder = decisions.default_folder() if cache == DEFAULT_CACHE else cache and Path(cache)
     search = Search(tuple(methods), evaluations, time_limit, seed)
-    return Rescheduled(jitted, Options(search, top_k, folder or None, overlap), strict=strict)
+    budget = None if memory_budget is None else byte_count(memory_budget)
+    options = Options(search, top_k, folder or None, overlap, budget)
+    return Rescheduled(jitted, options, strict=strict)
 
 
 class _Split(NamedTuple):

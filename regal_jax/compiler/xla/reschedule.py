@@ -68,6 +68,8 @@ class Report(NamedTuple):
       accelerator: what it is compiled for; nothing for CPUs.
       time_ratio: the estimated time over that of XLA's own choice, on accelerators, where it was
         decided now.
+      budget: bytes that the program may need, with its arguments; 0 for as few as an order can.
+      flops_ratio: FLOPs over those of XLA's own choice, within a budget, where it was decided now.
     """
 
     module: str
@@ -81,6 +83,8 @@ class Report(NamedTuple):
     least: int = 0
     accelerator: str = ""
     time_ratio: float = 1.0
+    budget: int = 0
+    flops_ratio: float = 1.0
 
     @property
     def ratio(self) -> float:
@@ -91,7 +95,9 @@ class Report(NamedTuple):
     def __str__(self) -> str:
         """What was saved, or why nothing was, and what it took, in a line for people."""
         needs = human_bytes(self.memory[self.chosen].total)
-        if self.chosen in (DEFAULT, MEMORY):
+        if self.budget:
+            text = self._within_budget(needs)
+        elif self.chosen in (DEFAULT, MEMORY):
             text = f"{_NAMES[self.chosen]}, {needs} of temporaries and results: {self._why_not()}"
         else:
             others = " and ".join(human_bytes(memory.total) for memory in self._of_xla())
@@ -105,6 +111,14 @@ class Report(NamedTuple):
             f"{self.module}: {text}{self._at_least()}{self._on_accelerator()}; {made},"
             f" compilation {self.compile_seconds:.1f} s"
         )
+
+    def _within_budget(self, needs: str) -> str:
+        plain = human_bytes(self.memory[DEFAULT].total)
+        fits = f"{needs} of temporaries and results fit {human_bytes(self.budget)}"
+        if self.chosen == DEFAULT:
+            return f"{fits} as it is"
+        price = "" if self.cached else f", for {100 * (self.flops_ratio - 1):.1f} % more FLOPs"
+        return f"{fits}, XLA's {plain} don't{price}"
 
     def _of_xla(self) -> list[Memory]:
         return [self.memory[name] for name in (DEFAULT, MEMORY) if name in self.memory]

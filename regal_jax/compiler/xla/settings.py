@@ -33,9 +33,11 @@ class Options(NamedTuple):
         5 on accelerators.
       cache: the folder of decisions; None keeps none.
       overlap: on accelerators, whether a program may take 2 % longer at most, by estimate.
+      memory_budget: bytes of one device that the program may need; None for as few as an order can.
     """
 
     search: Search = Search()
     top_k: int | None = None
     cache: Path | None = None
     overlap: bool = False
+    memory_budget: int | None = None

@@ -230,6 +230,11 @@ def _programs(values: Any) -> Iterator[ClosedJaxpr | Jaxpr]:
             yield from _programs(value)
 
 
+def flops_of(equation: Any) -> float:
+    """FLOPs of an equation and of what it runs inside."""
+    return _cost(equation, _bodies(equation))[0]
+
+
 def _cost(equation: Any, bodies: Sequence[ClosedJaxpr | Jaxpr]) -> tuple[float, int]:
     """FLOPs and workspace [bytes] of one op."""
     if not bodies:

@@ -1,0 +1,132 @@
+"""A traced function as another one, in which kernels run in a given sequence, some again.
+
+What a run reads from far before, and what a repeated run reads at all, goes through an optimisation
+barrier beside what was made last. So no compiler merges the repeated work with the first, or begins
+with it earlier, or keeps for it what cheap ops make again. Kernels that are close to each other
+have no barrier between them, and fuse as they would. The arithmetic is the same, op by op.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from regal_jax.compiler.barriers.emission import with_program
+from regal_jax.compiler.barriers.kernels import Kernels
+from regal_jax.graphs.importers.jax.flat_program import FlatProgram
+
+
+def in_runs(traced: Any, kernels: Kernels, runs: Sequence[int], near: int) -> Any:
+    """The traced function with its kernels in this sequence.
+
+    Args:
+      traced: ``jax.jit(fn).trace(...)``.
+      kernels: of the function.
+      runs: kernels as they run; each reads what was made last.
+      near: runs after which what is read goes through a barrier.
+
+    Shardings, donations and compiler options are those of ``traced``.
+    """
+    return with_program(traced, program_in_runs(kernels, runs, near))
+
+
+def program_in_runs(kernels: Kernels, runs: Sequence[int], near: int) -> Callable[..., Any]:
+    """The same as a function of the flat arguments; see ``in_runs``."""
+    program, making = kernels.program, Making(kernels.program)
+    kept = frozenset(kernels.ops)
+    insides = [making.of(program.ops[op].reads, kept) for op in kernels.ops]
+
+    def run(*arguments: Any) -> Any:
+        memory = _Memory(program, arguments, near)
+        for kernel in runs:
+            memory.run(kernels.ops[kernel], insides[kernel])
+        ops, _ = making.of(program.bases(), kept)
+        return program.outputs(memory.after(ops))
+
+    return run
+
+
+class Inside(NamedTuple):
+    """What makes some values: ops in program order, from values in memory."""
+
+    ops: tuple[int, ...]
+    sources: tuple[int, ...]
+
+
+class Making:
+    """Which op makes each value of a program."""
+
+    def __init__(self, program: FlatProgram):
+        self._ops = program.ops
+        self._maker = {value: op for op, one in enumerate(program.ops) for value in one.writes}
+
+    def of(self, values: Sequence[int], kept: frozenset[int]) -> Inside:
+        """What makes values out of what some ops keep in memory, and of what is given."""
+        ops: set[int] = set()
+        sources: dict[int, None] = {}
+        waiting = list(reversed(values))
+        while waiting:
+            value = waiting.pop()
+            op = self._maker.get(value)
+            if op is None or op in kept:
+                sources[value] = None
+            elif op not in ops:
+                ops.add(op)
+                waiting += reversed(self._ops[op].reads)
+        return Inside(tuple(sorted(ops)), tuple(sources))
+
+
+class _Memory:
+    """The arrays in memory while a function is traced."""
+
+    def __init__(self, program: FlatProgram, arguments: Sequence[Any], near: int):
+        self._ops, self._near = program.ops, near
+        self._known = dict(enumerate(arguments)) | dict(program.constants)
+        self._given = frozenset(self._known)
+        self._version = dict.fromkeys(self._known, 0)  # how often each was replaced
+        self._read: dict[int, int] = {}  # the last run that read or made each
+        self._done: set[tuple] = set()  # runs, by what they read
+        self._latest: int | None = None  # a value that the latest run made
+
+    def run(self, op: int, inside: Inside) -> None:
+        """Runs a kernel: cheap ops, and then its own."""
+        if fenced := self._far(op, inside.sources):
+            self._fence(fenced)
+        self._done.add(self._key(op, inside.sources))
+        writes = self._ops[op].writes
+        known = self.after((*inside.ops, op))
+        self._put(writes, [known[value] for value in writes])
+        self._read.update(dict.fromkeys((*inside.sources, *writes), len(self._done)))
+        self._latest = writes[0]
+
+    def after(self, ops: Sequence[int]) -> dict[int, Any]:
+        """All arrays, when these ops have run, too."""
+        known = dict(self._known)
+        for number in ops:
+            one = self._ops[number]
+            made = one(*[known[value] for value in one.reads])
+            known.update(zip(one.writes, made, strict=True))
+        return known
+
+    def _far(self, op: int, sources: Sequence[int]) -> Sequence[int]:
+        """What an op must not read without a barrier."""
+        made = [value for value in sources if value not in self._given]
+        if self._key(op, sources) in self._done:
+            return made or sources
+        return [value for value in made if len(self._done) - self._read[value] > self._near]
+
+    def _fence(self, values: Sequence[int]) -> None:
+        """Puts values behind a barrier that waits for the latest run."""
+        latest = () if self._latest is None else (self._latest,)
+        together = list(dict.fromkeys((*values, *latest)))
+        barred = jax.lax.optimization_barrier([self._known[value] for value in together])
+        self._put(together, barred)
+        self._read.update(dict.fromkeys(together, len(self._done)))
+
+    def _put(self, values: Sequence[int], arrays: Sequence[Any]) -> None:
+        for value, array in zip(values, arrays, strict=True):
+            self._known[value] = array
+            self._version[value] = self._version.get(value, 0) + 1
+
+    def _key(self, op: int, sources: Sequence[int]) -> tuple:
+        return op, *((value, self._version[value]) for value in sources)

@@ -1,0 +1,199 @@
+"""``rj.fit`` and ``rj.frontier``: a function that needs no more than so many bytes.
+
+Work is traded for memory: what would be kept from the forward to the backward pass, and anything
+else, is made again where that costs least. Random numbers are functions of their keys, so they are
+the same when they are made again; a function with side effects is refused.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from regal_jax.compiler.accelerators.accelerator import Accelerator
+from regal_jax.compiler.accelerators.accelerator import accelerator as find
+from regal_jax.compiler.accelerators.measure import placed
+from regal_jax.compiler.recompute import search
+from regal_jax.compiler.recompute.emission import program_in_runs
+from regal_jax.compiler.recompute.judge import Attempt, Judge, judge_of
+from regal_jax.compiler.recompute.search import COMPILATIONS, EVALUATIONS
+from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
+from regal_jax.errors import LimitError, OptionError
+from regal_jax.options import byte_count
+from regal_jax.reporting.tables import human_bytes, text_table
+
+SHARES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+"""Of the bytes beyond the arguments, where a frontier is looked at."""
+
+
+class Fitted(NamedTuple):
+    """A function within a budget.
+
+    Attributes:
+      function: pure, for ``jax.jit``; takes arrays of the shapes that it was made for.
+      compiler_options: that it has to be compiled with: ``jax.jit(..., compiler_options=...)``.
+      best, plain: what it needs now, and as it was.
+      budget: bytes.
+    """
+
+    function: Callable[..., Any]
+    compiler_options: Mapping[str, Any]
+    best: Attempt
+    plain: Attempt
+    budget: int
+
+    def __str__(self) -> str:
+        return describe(self.best, self.plain, self.budget)
+
+
+def fit(
+    fn: Any,
+    *args: Any,
+    memory_budget: int | str,
+    accelerator: str | Accelerator | None = None,
+    in_shardings: Any = None,
+    compilations: int = COMPILATIONS,
+    evaluations: int = EVALUATIONS,
+    seed: int = 0,
+    **kwargs: Any,
+) -> Fitted:
+    """The function, changed so that its compiled program needs at most so many bytes.
+
+    Args:
+      fn: traceable by JAX; may be jitted, donated arguments count.
+      *args, **kwargs: pytrees of arrays or ``jax.ShapeDtypeStruct``; nothing runs.
+      memory_budget: bytes of one device, such as "16GiB": arguments, results, temporaries, code.
+      accelerator: what to compile for, such as "h100"; by default this machine's CPU.
+      in_shardings: see ``rj.measure``.
+      compilations: at most, besides the plain one.
+      evaluations: of each search for a plan.
+      seed: of everything random.
+
+    Raises:
+      LimitError: nothing that was tried is within the budget; the text says what is least, and what
+        holds it. CompilerError: no compiler for the accelerator, or a function with side effects.
+        OptionError: a budget that is no number of bytes.
+    """
+    budget = byte_count(memory_budget)
+    judge = _judge(fn, args, kwargs, accelerator, in_shardings)
+    attempts = search.within_budget(
+        judge, budget, compilations=compilations, evaluations=evaluations, seed=seed
+    )
+    best = within(judge, attempts, budget)
+    plain = next(one for one in attempts if one.way.name == PLAIN)
+    options = judge.options_of(best.way)
+    return Fitted(_function(fn, judge, best), options, best, plain, budget)
+
+
+class Frontier(NamedTuple):
+    """Memory against work.
+
+    Attributes:
+      points: the most bytes, and the least work, first; ``plain`` is XLA's own choice.
+    """
+
+    points: tuple[Attempt, ...]
+    plain: Attempt
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row a point, for tables."""
+        return [
+            {
+                "needs": human_bytes(one.needs.total),
+                "of plain": f"{one.needs.total / self.plain.needs.total:.3f}",
+                "FLOPs": f"{_ratio(one.needs.flops, self.plain.needs.flops):.3f}",
+                "order": one.way.name,
+            }
+            for one in self.points
+        ]
+
+    def __str__(self) -> str:
+        return text_table(self.rows())
+
+
+def frontier(
+    fn: Any,
+    *args: Any,
+    accelerator: str | Accelerator | None = None,
+    in_shardings: Any = None,
+    shares: Sequence[float] = SHARES,
+    evaluations: int = EVALUATIONS,
+    seed: int = 0,
+    **kwargs: Any,
+) -> Frontier:
+    """What a function needs with ever more of it computed again, by its compiler.
+
+    Args:
+      shares: of the bytes beyond the arguments that it needs in a good order: what is tried.
+
+    The other arguments and errors are those of ``fit``.
+    """
+    judge = _judge(fn, args, kwargs, accelerator, in_shardings)
+    if not shares or not all(0 < share <= 1 for share in shares):
+        raise OptionError(f"shares must be in (0, 1], got {shares}")
+    attempts = search.frontier(judge, shares, evaluations=evaluations, seed=seed)
+    return Frontier(tuple(search.pareto(attempts)), attempts[0])
+
+
+def within(judge: Judge, attempts: Sequence[Attempt], budget: int) -> Attempt:
+    """The best attempt. Raises LimitError where it isn't within the budget."""
+    best = attempts[0]
+    if best.needs.total <= budget:
+        return best
+    graph = judge.kernels.graph
+    results = int(graph.size[graph.persistent & (graph.producer >= 0)].sum())
+    own = graph.inputs.sums(graph.size * (graph.producer >= 0)) + graph.outputs.sums(graph.size)
+    largest = int((own + graph.workspace).argmax())
+    op = judge.kernels.program.ops[judge.kernels.ops[largest]].steps[-1].equation
+    raise LimitError(
+        f"memory_budget: {human_bytes(budget)} is too little: the least of {len(attempts)} ways"
+        f" needs {human_bytes(best.needs.total)}, of which arguments"
+        f" {human_bytes(best.needs.arguments)}, results {human_bytes(results)}, and the largest"
+        f" op ({op.primitive.name}, {op.source_info.name_stack}) reads and writes"
+        f" {human_bytes(int(own[largest]))}; a smaller batch, donated arguments or more devices"
+        " would help"
+    )
+
+
+def describe(best: Attempt, plain: Attempt, budget: int) -> str:
+    """What was traded for what, in a line for people."""
+    if best.way.name == PLAIN:
+        return f"needs {human_bytes(plain.needs.total)} as it is, within {human_bytes(budget)}"
+    more = 100 * (_ratio(best.needs.flops, plain.needs.flops) - 1)
+    again = len(best.way.runs) - len(set(best.way.runs))
+    return (
+        f"needs {human_bytes(best.needs.total)} instead of {human_bytes(plain.needs.total)}, within"
+        f" {human_bytes(budget)}: {again} kernels run again, {more:.1f} % more FLOPs"
+    )
+
+
+def _ratio(one: float, other: float) -> float:
+    return one / other if other else 1.0
+
+
+def _judge(fn, args, kwargs, name, in_shardings) -> Judge:
+    target = None if name is None else find(name)
+    if target is not None:
+        args, kwargs = placed(target, args, kwargs, in_shardings)
+    jitted = fn if hasattr(fn, "trace") else jax.jit(fn)
+    return judge_of(jitted.trace(*args, **kwargs), target)
+
+
+def _function(fn: Any, judge: Judge, best: Attempt) -> Callable[..., Any]:
+    """A function of the same arguments and results."""
+    if best.way.name == PLAIN:
+        return fn
+    traced = judge.traced
+    run = program_in_runs(judge.kernels, best.way.runs, best.way.near)
+    shapes = [(aval.shape, aval.dtype) for aval in traced.jaxpr.in_avals]
+    structure = jax.tree.structure(traced.out_info)
+
+    def fitted(*args: Any, **kwargs: Any) -> Any:
+        leaves = jax.tree.leaves((args, kwargs))
+        given = [(jax.numpy.shape(leaf), jax.numpy.result_type(leaf)) for leaf in leaves]
+        if given != shapes:
+            raise OptionError(f"{traced.fun_name} was fitted to other shapes: call rj.fit on these")
+        return jax.tree.unflatten(structure, run(*leaves))
+
+    fitted.__name__ = fitted.__qualname__ = str(traced.fun_name)
+    return fitted

@@ -1,0 +1,120 @@
+"""A function compiled with its kernels in a sequence of runs, and what it needs then.
+
+CPUs' compiler drops barriers before it merges equal work and schedules; the pass that does so is
+left out (``KEEP_BARRIERS``), so that the sequence is kept there, too.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+
+from regal_jax.compiler.accelerators.accelerator import Accelerator
+from regal_jax.compiler.accelerators.measure import compile_for, measured
+from regal_jax.compiler.barriers.emission import donated_arguments, program_of
+from regal_jax.compiler.barriers.kernels import Kernels, kernels
+from regal_jax.compiler.recompute.emission import in_runs
+from regal_jax.compiler.xla.decisions import Memory
+from regal_jax.compiler.xla.reschedule import memory_of
+
+KEEP_BARRIERS: Mapping[str, Any] = {"xla_disable_hlo_passes": "cse_barrier_expander"}
+"""Compiler options for CPUs."""
+
+_QUICKLY: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
+"""For CPUs: the same memory, sooner."""
+
+
+class Way(NamedTuple):
+    """How to run a program.
+
+    Attributes:
+      name: the base order, or PLAIN.
+      runs: kernels as they run; nothing for PLAIN.
+      near: see ``in_runs``.
+    """
+
+    name: str
+    runs: tuple[int, ...] = ()
+    near: int = 0
+
+
+class Needs(NamedTuple):
+    """What a compiled program needs of one device.
+
+    Attributes:
+      memory: bytes of temporaries and results.
+      arguments, code: bytes.
+      flops: floating-point operations. seconds: estimated, 0 on CPUs.
+    """
+
+    memory: Memory
+    arguments: int
+    code: int
+    flops: float
+    seconds: float = 0.0
+
+    @property
+    def total(self) -> int:
+        """Bytes of arguments, temporaries, results that lie in no donated argument, and code."""
+        return self.arguments + self.memory.total + self.code
+
+
+class Attempt(NamedTuple):
+    """A way that was compiled, and what it needs."""
+
+    way: Way
+    needs: Needs
+
+
+class Judge(NamedTuple):
+    """Compiles a traced function in one way or another.
+
+    Attributes:
+      traced: ``jax.jit(fn).trace(...)``.
+      kernels: of the function.
+      target: the accelerator; None for CPUs.
+      options: XLA's compiler options.
+    """
+
+    traced: Any
+    kernels: Kernels
+    target: Accelerator | None
+    options: Mapping[str, Any]
+
+    def __call__(self, way: Way) -> Attempt:
+        """Raises CompilerError where the compiler refuses the program."""
+        compiled = self.compile(way, _QUICKLY if self.target is None else {})
+        return Attempt(way, _needs(compiled, self.target))
+
+    def compile(self, way: Way, more: Mapping[str, Any] | None = None) -> jax.stages.Compiled:
+        """The program."""
+        traced = self.traced
+        if way.runs:
+            traced = in_runs(traced, self.kernels, way.runs, way.near)
+        options = {**self.options, **self.options_of(way), **(more or {})}
+        if self.target is not None:
+            return compile_for(traced.lower(), self.target, options)
+        return traced.lower().compile(compiler_options=options or None)
+
+    def options_of(self, way: Way) -> Mapping[str, Any]:
+        """The compiler options that a way needs."""
+        return KEEP_BARRIERS if way.runs and self.target is None else {}
+
+
+def judge_of(
+    traced: Any, target: Accelerator | None, options: Mapping[str, Any] | None = None
+) -> Judge:
+    """Raises CompilerError for a function whose ops may not be moved."""
+    made = kernels(program_of(traced), donated_arguments(traced))
+    return Judge(traced, made, target, dict(options or {}))
+
+
+def _needs(compiled: jax.stages.Compiled, target: Accelerator | None) -> Needs:
+    found: Any = compiled.memory_analysis()
+    arguments = int(found.argument_size_in_bytes)
+    code = int(found.generated_code_size_in_bytes)
+    if target is not None:
+        costs = measured(compiled, target)
+        return Needs(memory_of(compiled), arguments, code, costs.flops, costs.seconds)
+    analysis: Any = compiled.cost_analysis()
+    return Needs(memory_of(compiled), arguments, code, float(analysis["flops"]))

@@ -1,0 +1,91 @@
+"""A program within its memory budget, which is remembered."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from regal_jax.compiler.accelerators.accelerator import Accelerator
+from regal_jax.compiler.recompute.fit import within
+from regal_jax.compiler.recompute.judge import Judge, Way, judge_of
+from regal_jax.compiler.recompute.search import COMPILATIONS, within_budget
+from regal_jax.compiler.xla import decisions
+from regal_jax.compiler.xla.decisions import Decision
+from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
+from regal_jax.compiler.xla.reschedule import Report
+from regal_jax.compiler.xla.settings import Options
+from regal_jax.errors import CompilerError
+
+_RUNS, _NEAR = "runs", "near"
+"""What a decision keeps of a way."""
+
+
+def compile_within(
+    traced: Any,
+    lowered: jax.stages.Lowered,
+    target: Accelerator | None,
+    options: Options,
+    compiler_options: Mapping[str, Any] | None = None,
+) -> tuple[jax.stages.Compiled, Report]:
+    """Compiles a traced function within its memory budget, with the least work found.
+
+    Raises:
+      LimitError: nothing that was tried is within the budget.
+      CompilerError: the compiler refuses the function as it is, or JAX doesn't show what it traced.
+    """
+    assert options.memory_budget is not None
+    started, budget = time.perf_counter(), options.memory_budget
+    own = sorted((compiler_options or {}).items())
+    where = target.name if target else "cpu"
+    key = decisions.key_of(lowered, where, own, options._replace(cache=None))
+    judge = judge_of(traced, target, compiler_options)
+    known = decisions.load(options.cache, key) if options.cache else None
+    if known and (compiled := _again(judge, known)) is not None:
+        report = Report(known.module, known.name, known.memory, {}, cached=True, budget=budget)
+        spent = time.perf_counter() - started
+        return compiled, report._replace(compile_seconds=spent, accelerator=_name(target))
+    attempts = within_budget(
+        judge,
+        budget,
+        compilations=COMPILATIONS if options.top_k is None else options.top_k,
+        time_limit=options.search.time_limit,
+        seed=options.search.seed,
+    )
+    best = within(judge, attempts, budget)
+    compiled = judge.compile(best.way)
+    plain = next(one.needs for one in attempts if one.way.name == PLAIN)
+    memory = {PLAIN: plain.memory, best.way.name: best.needs.memory}
+    report = Report(
+        *(f"jit_{traced.fun_name}", best.way.name, memory, {}),
+        compile_seconds=time.perf_counter() - started,
+        accelerator=_name(target),
+        time_ratio=best.needs.seconds / plain.seconds if plain.seconds else 1.0,
+        budget=budget,
+        flops_ratio=best.needs.flops / plain.flops if plain.flops else 1.0,
+    )
+    if options.cache:
+        decisions.save(options.cache, key, _decision(report, best.way))
+    return compiled, report
+
+
+def _name(target: Accelerator | None) -> str:
+    return target.name if target else ""
+
+
+def _decision(report: Report, way: Way) -> Decision:
+    order = {_RUNS: [str(run) for run in way.runs], _NEAR: [str(way.near)]}
+    return Decision(report.module, report.chosen, order, report.memory, 0)
+
+
+def _again(judge: Judge, known: Decision) -> jax.stages.Compiled | None:
+    """What was decided before, compiled; None if it isn't of this program after all."""
+    try:
+        runs = tuple(map(int, known.order[_RUNS]))
+        (near,) = map(int, known.order[_NEAR])
+        kernels = range(judge.kernels.graph.num_ops)
+        if runs and sorted(set(runs)) != list(kernels):
+            return None
+        return judge.compile(Way(known.name, runs, near))
+    except (CompilerError, KeyError, ValueError):
+        return None

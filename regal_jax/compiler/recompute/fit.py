@@ -13,13 +13,13 @@ import jax
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.accelerator import accelerator as find
 from regal_jax.compiler.accelerators.measure import placed
-from regal_jax.compiler.recompute import search
 from regal_jax.compiler.recompute.emission import program_in_runs
 from regal_jax.compiler.recompute.judge import Attempt, Judge, judge_of
-from regal_jax.compiler.recompute.search import COMPILATIONS, EVALUATIONS
+from regal_jax.compiler.recompute.search import COMPILATIONS, EVALUATIONS, Search, pareto
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.errors import LimitError, OptionError
 from regal_jax.options import byte_count
+from regal_jax.reporting import progress
 from regal_jax.reporting.tables import human_bytes, text_table
 
 SHARES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
@@ -76,13 +76,11 @@ def fit(
     """
     budget = byte_count(memory_budget)
     judge = _judge(fn, args, kwargs, accelerator, in_shardings)
-    attempts = search.within_budget(
-        judge, budget, compilations=compilations, evaluations=evaluations, seed=seed
-    )
-    best = within(judge, attempts, budget)
-    plain = next(one for one in attempts if one.way.name == PLAIN)
+    search = Search(judge, evaluations=evaluations, seed=seed)
+    best = search.within(budget, compilations=compilations)
+    check_fits(judge, best, budget)
     options = judge.options_of(best.way)
-    return Fitted(_function(fn, judge, best), options, best, plain, budget)
+    return Fitted(_function(fn, judge, best), options, best, search.plain, budget)
 
 
 class Frontier(NamedTuple):
@@ -131,22 +129,23 @@ def frontier(
     judge = _judge(fn, args, kwargs, accelerator, in_shardings)
     if not shares or not all(0 < share <= 1 for share in shares):
         raise OptionError(f"shares must be in (0, 1], got {shares}")
-    attempts = search.frontier(judge, shares, evaluations=evaluations, seed=seed)
-    return Frontier(tuple(search.pareto(attempts)), attempts[0])
+    search = Search(judge, evaluations=evaluations, seed=seed)
+    for share in progress.each("budgets", shares):
+        search.look_at(share)
+    return Frontier(tuple(pareto(search.attempts)), search.plain)
 
 
-def within(judge: Judge, attempts: Sequence[Attempt], budget: int) -> Attempt:
-    """The best attempt. Raises LimitError where it isn't within the budget."""
-    best = attempts[0]
+def check_fits(judge: Judge, best: Attempt, budget: int) -> None:
+    """Raises LimitError where the best attempt isn't within the budget."""
     if best.needs.total <= budget:
-        return best
+        return
     graph = judge.kernels.graph
     results = int(graph.size[graph.persistent & (graph.producer >= 0)].sum())
     own = graph.inputs.sums(graph.size * (graph.producer >= 0)) + graph.outputs.sums(graph.size)
     largest = int((own + graph.workspace).argmax())
     op = judge.kernels.program.ops[judge.kernels.ops[largest]].steps[-1].equation
     raise LimitError(
-        f"memory_budget: {human_bytes(budget)} is too little: the least of {len(attempts)} ways"
+        f"memory_budget: {human_bytes(budget)} is too little: the least found"
         f" needs {human_bytes(best.needs.total)}, of which arguments"
         f" {human_bytes(best.needs.arguments)}, results {human_bytes(results)}, and the largest"
         f" op ({op.primitive.name}, {op.source_info.name_stack}) reads and writes"

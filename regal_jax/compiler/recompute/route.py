@@ -7,9 +7,9 @@ from typing import Any
 import jax
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator
-from regal_jax.compiler.recompute.fit import within
+from regal_jax.compiler.recompute.fit import check_fits
 from regal_jax.compiler.recompute.judge import Judge, Way, judge_of
-from regal_jax.compiler.recompute.search import COMPILATIONS, within_budget
+from regal_jax.compiler.recompute.search import COMPILATIONS, Search
 from regal_jax.compiler.xla import decisions
 from regal_jax.compiler.xla.decisions import Decision
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
@@ -45,16 +45,14 @@ def compile_within(
         report = Report(known.module, known.name, known.memory, {}, cached=True, budget=budget)
         spent = time.perf_counter() - started
         return compiled, report._replace(compile_seconds=spent, accelerator=_name(target))
-    attempts = within_budget(
-        judge,
+    search = Search(judge, seed=options.search.seed)
+    best = search.within(
         budget,
         compilations=COMPILATIONS if options.top_k is None else options.top_k,
         time_limit=options.search.time_limit,
-        seed=options.search.seed,
     )
-    best = within(judge, attempts, budget)
-    compiled = judge.compile(best.way)
-    plain = next(one.needs for one in attempts if one.way.name == PLAIN)
+    check_fits(judge, best, budget)
+    compiled, plain = judge.compile(best.way), search.plain.needs
     memory = {PLAIN: plain.memory, best.way.name: best.needs.memory}
     report = Report(
         *(f"jit_{traced.fun_name}", best.way.name, memory, {}),

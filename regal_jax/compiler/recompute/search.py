@@ -5,8 +5,9 @@ and the limit is moved until its word is within the budget.
 """
 
 import contextlib
+import functools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -73,58 +74,91 @@ class Lines:
         return name, nearest[name], False
 
 
-def within_budget(
-    judge: Judge,
-    budget: int,
-    *,
-    compilations: int = COMPILATIONS,
-    evaluations: int = EVALUATIONS,
-    time_limit: float | None = None,
-    seed: int = 0,
-) -> list[Attempt]:
-    """Ways that were compiled, the best first: those within the budget, by work, then by bytes.
+class Search:
+    """Ways to run a program that were compiled so far, and the search for more.
 
     Args:
       judge: compiles.
-      budget: bytes of one device.
-      compilations: at most, besides the plain one.
-      evaluations, time_limit, seed: of the search.
+      evaluations, seed: see ``Lines``.
+
+    Attributes:
+      attempts: the plain program first.
     """
-    plain = judge(Way(PLAIN))
-    attempts = [plain]
-    if plain.needs.total > budget:
+
+    def __init__(self, judge: Judge, *, evaluations: int = EVALUATIONS, seed: int = 0):
+        self._judge = judge
+        self._nears = NEARS["cpu" if judge.target is None else "accelerator"]
+        self._make = functools.partial(Lines, judge, evaluations, seed)
+        self._totals: dict[int, int] = {}  # the least bytes of a limit's ways, by the compiler
+        self._floor = 0  # a limit that the model has no plan within
+        self.attempts = [judge(Way(PLAIN))]
+
+    @property
+    def plain(self) -> Attempt:
+        """XLA's own choice."""
+        return self.attempts[0]
+
+    @functools.cached_property
+    def _lines(self) -> Lines:
+        return self._make()
+
+    def within(
+        self, budget: int, *, compilations: int = COMPILATIONS, time_limit: float | None = None
+    ) -> Attempt:
+        """The attempt with the least work within a budget, or else with the fewest bytes.
+
+        Args:
+          budget: bytes of one device.
+          compilations: more than there are, at most.
+          time_limit: seconds, for these.
+        """
         late = time.perf_counter() + (float("inf") if time_limit is None else time_limit)
+        most = len(self.attempts) + compilations
         with progress.status("looking for what to compute again"):
-            lines = Lines(judge, evaluations, seed)
-            for way in _ways(lines, attempts, budget, _nears(judge)):
-                if len(attempts) > compilations or time.perf_counter() > late:
+            while self.plain.needs.total > budget and len(self.attempts) < most:
+                limit = self._next(budget)
+                if limit is None or time.perf_counter() > late:
                     break
-                with contextlib.suppress(CompilerError):
-                    attempts.append(judge(way))
-    return sorted(attempts, key=lambda one: _rank(one, budget))
+                self._try(limit, budget)
+        return min(self.attempts, key=lambda one: _rank(one, budget))
 
+    def look_at(self, share: float) -> None:
+        """Compiles plans of a share of the bytes beyond the arguments that orders alone need."""
+        lines = self._lines
+        self._try(lines.given + int(share * (lines.plain - lines.given)), 0)
 
-def frontier(
-    judge: Judge,
-    shares: Sequence[float],
-    *,
-    evaluations: int = EVALUATIONS,
-    seed: int = 0,
-) -> list[Attempt]:
-    """The plain program, and ways of ever less memory and more work.
-
-    Args:
-      shares: of the bytes beyond the arguments that the model says orders alone need.
-    """
-    attempts = [judge(Way(PLAIN))]
-    lines = Lines(judge, evaluations, seed)
-    for share in progress.each("budgets", shares):
-        limit = lines.given + int(share * (lines.plain - lines.given))
-        name, plan, _ = lines.within(limit)
-        for near in _nears(judge):
+    def _try(self, limit: int, budget: int) -> None:
+        """Compiles the plan of a limit, in another form, too, unless it is within the budget."""
+        name, plan, is_within = self._lines.within(limit)
+        if not is_within:
+            self._floor = max(self._floor, limit)
+        for near in self._nears:
             with contextlib.suppress(CompilerError):
-                attempts.append(judge(Way(name, tuple(plan.runs.tolist()), near)))
-    return attempts
+                one = self._judge(Way(name, tuple(plan.runs.tolist()), near))
+                self.attempts.append(one)
+                total = min(one.needs.total, self._totals.get(limit, one.needs.total))
+                self._totals[limit] = total
+                if total <= budget:
+                    return
+        self._totals.setdefault(limit, 2 * self.plain.needs.total)  # it doesn't compile
+
+    def _next(self, budget: int) -> int | None:
+        """The next limit to try: those that just fit are closed in on. None where all is tried."""
+        if not self._totals:
+            return budget
+        low = max((limit for limit, total in self._totals.items() if total <= budget), default=0)
+        high = min((limit for limit in self._totals if limit > low), default=0)
+        near = low or high
+        given, arguments = self._lines.given, self.plain.needs.arguments
+        slope = (budget - arguments) / max(self._totals[near] - arguments, 1)
+        scaled = given + int((near - given) * slope)
+        step = int(CLOSE * budget)
+        if low and high:
+            limit = (low + high) // 2
+        else:
+            limit = scaled if low else min(scaled, high - 3 * step)
+        too_low = limit <= max(given, self._floor)
+        return None if too_low or (low and limit - low < step) else limit
 
 
 def pareto(attempts: Sequence[Attempt]) -> list[Attempt]:
@@ -136,43 +170,7 @@ def pareto(attempts: Sequence[Attempt]) -> list[Attempt]:
     return kept
 
 
-def _nears(judge: Judge) -> tuple[int, ...]:
-    return NEARS["cpu" if judge.target is None else "accelerator"]
-
-
 def _rank(attempt: Attempt, budget: int) -> tuple[bool, float, float]:
     needs = attempt.needs
     fits = needs.total <= budget
     return not fits, needs.flops if fits else needs.total, needs.total
-
-
-def _ways(
-    lines: Lines, attempts: Sequence[Attempt], budget: int, nears: Sequence[int]
-) -> Iterator[Way]:
-    """Ways to compile, by what came of those before: the limit that just fits is closed in on."""
-    low, high = 0, 0  # limits that the compiler kept, and that it didn't
-    limit = budget
-    while True:
-        name, plan, is_within = lines.within(limit)
-        for near in nears:
-            before = len(attempts)
-            yield Way(name, tuple(plan.runs.tolist()), near)
-            if len(attempts) > before and attempts[-1].needs.total <= budget:
-                break
-        least = min((one.needs for one in attempts[1:]), default=None)
-        if least is None or not (is_within or low):
-            return
-        fits = attempts[-1].needs.total <= budget
-        low, high = (limit, high) if fits else (low, limit)
-        needs = attempts[-1].needs
-        scaled = lines.given + (limit - lines.given) * (budget - needs.arguments) // max(
-            needs.total - needs.arguments, 1
-        )
-        if low and high:
-            limit = (low + high) // 2
-        elif fits:
-            limit = scaled
-        else:
-            limit = min(scaled, limit - int(3 * CLOSE * budget))
-        if limit <= lines.given or (low and abs(limit - low) < CLOSE * budget):
-            return

@@ -22,6 +22,10 @@ from regal_jax.native.compilation import inlined, jit
 from regal_jax.native.random import below
 
 
+MOST_CANDIDATES = 64
+"""Gaps that are tried for each that is dropped."""
+
+
 class Tally(NamedTuple):
     """What goes on from call to call.
 
@@ -84,7 +88,7 @@ def reduce(instance, plan, scratch, limit, space, noise, most, tally):
     while count >= 0 and peak > limit and tally.spent[0] < most:
         _cost(instance, plan, scratch, limit, at)
         turn = scratch.turn[at - 1] if at > 0 else 0
-        number = _at_peak(instance, plan, scratch, turn, space)
+        number = _sampled(space, _at_peak(instance, plan, scratch, turn, space), tally)
         best, chosen, its_inputs = 0.0, -1, False
         for i in range(2 * number):
             gap, with_inputs = space.candidates[i // 2], i % 2 == 1
@@ -104,6 +108,16 @@ def reduce(instance, plan, scratch, limit, space, noise, most, tally):
         _drop(instance, plan, chosen, its_inputs, space)
         peak, at, beyond, work, count = _cost(instance, plan, scratch, limit, -1)
     return count >= 0 and peak <= limit
+
+
+@inlined
+def _sampled(space, number, tally):
+    """Puts at most MOST_CANDIDATES of so many first, at random; how many they are."""
+    few = min(number, MOST_CANDIDATES)
+    for i in range(few):
+        other = i + below(tally.random, number - i)
+        space.candidates[i], space.candidates[other] = space.candidates[other], space.candidates[i]
+    return few
 
 
 @inlined

@@ -21,7 +21,6 @@ from regal_jax.environments.recompute.kernel import (
 from regal_jax.native.compilation import inlined, jit
 from regal_jax.native.random import below
 
-
 MOST_CANDIDATES = 64
 """Gaps that are tried for each that is dropped."""
 

@@ -233,6 +233,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "xla": compiler_tables.xla_page,
         "onnx": compiler_tables.onnx_page,
         "accelerators": compiler_tables.accelerators_page,
+        "search_costs": compiler_tables.search_costs_page,
         "auto_stop": early_stops,
         "proofs": proofs_report.page,
         "proofs_compared": proofs_report.proven,

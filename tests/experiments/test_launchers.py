@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import absl.app  # and logging: they keep the FLAGS of their first import
 import absl.flags
 import pytest
 
@@ -35,6 +36,18 @@ def launch(script: str, *arguments: str) -> str:
             runpy.run_path(path, run_name="__main__")
     assert not end.value.code, f"{end.value.code}\n{err.getvalue()[-2000:]}"
     return out.getvalue()
+
+
+def test_onnx_memory(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    one, two = (onnx.helper.make_tensor_value_info(name, 1, [4]) for name in "xy")
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    onnx.save(
+        onnx.helper.make_model(onnx.helper.make_graph([node], "toy", [one], [two])),
+        tmp_path / "toy.onnx",
+    )
+    arguments = (f"--models={tmp_path / 'toy.onnx'}", f"--output_dir={tmp_path}")
+    assert "`toy`" in launch("onnx_memory.py", *arguments, "--evaluations=10")
 
 
 def test_quickstart(tmp_path):

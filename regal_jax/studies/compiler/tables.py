@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.tables import human_bytes, markdown_table
-from regal_jax.studies.compiler import accelerator_memory
+from regal_jax.studies.compiler import accelerator_memory, search_costs
 from regal_jax.studies.compiler.xla_memory import DEFAULT, MEMORY, OURS
 
 Line = dict[str, str]
@@ -51,6 +51,11 @@ def accelerators_page(rows: Sequence[Row]) -> str:
         over = "Geometric means, 95 % intervals over programs, and ranges:"
         parts.append(f"{caption}\n\n{lines}\n\n{over}\n\n{means}\n")
     return "\n".join(parts)
+
+
+def search_costs_page(rows: Sequence[Row]) -> str:
+    """Bytes and estimated time of evaluations, compiled for accelerators, in Markdown."""
+    return f"{markdown_table(search_costs.table(rows))}\n"
 
 
 def onnx_page(rows: Sequence[Row]) -> str:

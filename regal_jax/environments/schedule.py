@@ -94,6 +94,11 @@ class Schedule:
         """Whether a step is repeated: an op that runs again (``recompute.checker``)."""
         return len(np.unique(self.steps)) < len(self.steps)
 
+    def check_runs_once(self, what: str) -> None:
+        """Raises OptionError for ``what``, which isn't for schedules in which ops run again."""
+        if self.runs_again:
+            raise OptionError(f"{what} is for schedules in which each op runs once")
+
     def ops_in_order(self) -> np.ndarray:
         """int64[O]: the ops in execution order, transfers left out; each where it runs first."""
         ops = self.steps[self.steps < len(self.placement)]

@@ -37,6 +37,7 @@ def run_recompute(problem: PlacementProblem, budget: Budget) -> Result:
     found = plan or search.nearest
     beyond = search.plain.work * MOST_RUNS + found.peak - limit  # more than any that fits
     history = [(search.evaluations, plan.work if plan else beyond)]
+    budget.on_progress(*history[-1])
     while (
         plan
         and len(plan.runs) > problem.graph.num_ops

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from regal_jax.environments.recompute.checker import makings
 from regal_jax.environments.schedule import Schedule
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting.step_times import describe_steps
@@ -26,11 +27,14 @@ class Lifetimes(NamedTuple):
 
 def lifetimes(graph: ComputationGraph, schedule: Schedule) -> Lifetimes:
     """The copies that a valid schedule has in memory (BUILD_NOTES.md, section 3)."""
-    steps, row, read = (
-        describe_steps(graph, schedule),
-        op_rows(graph, schedule),
-        readers(graph, schedule),
-    )
+    if schedule.runs_again:
+        made = makings(graph, schedule.steps.tolist())
+        held = [(one.tensor, 0, one.since, one.until) for one in made]
+        return Lifetimes(*np.array(held, np.int64).reshape(-1, 4).T)
+    steps, read = describe_steps(graph, schedule), readers(graph, schedule)
+    row = np.zeros(graph.num_ops, np.int64)
+    runs = steps.tensor < 0
+    row[steps.op[runs]] = np.flatnonzero(runs) + 1
     first = {}
     for tensor in np.flatnonzero(graph.producer >= 0).tolist():
         op = graph.producer[tensor]
@@ -49,23 +53,13 @@ def lifetimes(graph: ComputationGraph, schedule: Schedule) -> Lifetimes:
 def readers(graph: ComputationGraph, schedule: Schedule) -> dict[tuple[int, int], list[int]]:
     """(tensor, device) -> the rows that read that copy, ascending: ops there, and transfers that
     leave. Copies that nothing reads are left out."""
-    steps, row = describe_steps(graph, schedule), op_rows(graph, schedule)
+    steps, inputs = describe_steps(graph, schedule), graph.inputs.lists()
     found: dict[tuple[int, int], list[int]] = {}
-    consumed, users = graph.consumers.row_of_value(), graph.consumers.values
-    for tensor, op in zip(consumed.tolist(), users.tolist(), strict=True):
-        found.setdefault((tensor, int(schedule.placement[op])), []).append(int(row[op]))
-    for step in np.flatnonzero(steps.tensor >= 0).tolist():
-        copy = int(steps.tensor[step]), int(steps.source[step])
-        found.setdefault(copy, []).append(step + 1)
-    return {copy: sorted(rows) for copy, rows in found.items()}
-
-
-def op_rows(graph: ComputationGraph, schedule: Schedule) -> np.ndarray:
-    """int64[O]: the row of each op."""
-    steps, row = describe_steps(graph, schedule), np.zeros(graph.num_ops, np.int64)
-    runs = steps.tensor < 0
-    row[steps.op[runs]] = np.flatnonzero(runs) + 1
-    return row
+    columns = steps.op.tolist(), steps.tensor.tolist(), steps.source.tolist()
+    for row, (op, tensor, source) in enumerate(zip(*columns, strict=True), 1):
+        for read in inputs[op] if tensor < 0 else [tensor]:
+            found.setdefault((read, source), []).append(row)
+    return found
 
 
 def _at_home(graph: ComputationGraph, schedule: Schedule, tensor: int, device: int) -> bool:

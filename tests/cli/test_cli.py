@@ -15,6 +15,7 @@ from regal_jax.cli import flags, schedule
 from regal_jax.options import Options
 from regal_jax.reporting import tables
 from tests.contracts import UNTIMED
+from tests.environments.recompute.test_checker import AGAIN
 from tests.policies.cases import random_graph
 
 PBTXT = Path(__file__).parents[1] / "graphs/importers/tensorflow/data/regal_example.pbtxt"
@@ -198,6 +199,20 @@ def test_check_accepts_what_schedule_wrote(graph_file, tmp_path, capsys):
     capsys.readouterr()
     assert run("check", graph_file, output, "--latency=2") == 0
     assert capsys.readouterr().out.startswith("valid: peak memory [")
+
+
+def test_ops_that_run_again_are_written_drawn_and_checked(tmp_path, capsys):
+    graph_file, output, page, trace = (tmp_path / f"{name}.json" for name in "gspt")
+    rj.save_graph(AGAIN, graph_file)
+    flags = ["--objective=makespan", "--num_devices=1", "--memory_capacity=28"]
+    files = [f"--output={output}", f"--page={page}", f"--trace={trace}"]
+    assert run("schedule", graph_file, *flags, "--method=recompute", *files) == 0
+    assert rj.load_schedule(output).steps.tolist() == [0, 1, 2, 3, 0, 4]
+    slices = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+    assert len(slices) == 6
+    capsys.readouterr()
+    assert run("check", graph_file, output, "--memory_capacity=28") == 0
+    assert "[26] bytes" in capsys.readouterr().out
 
 
 def swap_steps(document):

@@ -33,8 +33,10 @@ def device_plans(program: FlatProgram, schedule: Schedule) -> list[DevicePlan]:
     """The plan of each device, for a valid schedule of the program's graph.
 
     As in the cost model, a value crosses to a device once and is freed there after its last use.
-    What the function's results are made of stays on the device that made it.
+    What the function's results are made of stays on the device that made it. Raises OptionError
+    where an op runs again.
     """
+    schedule.check_runs_once("an executor")
     uses = _uses(program, schedule)
     steps: list[list[DeviceStep]] = [[] for _ in range(schedule.num_devices)]
     for op in schedule.ops_in_order().tolist():

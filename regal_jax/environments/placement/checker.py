@@ -170,7 +170,8 @@ class _Memory:
         if step < 0:
             raise ScheduleError(f"steps: {step} is not a step")
         if step in self.done:
-            raise ScheduleError(f"steps: {self._name(step)} runs twice")
+            remedy = ", which an op may on one device alone" * (step < self.graph.num_ops)
+            raise ScheduleError(f"steps: {self._name(step)} runs twice{remedy}")
         self.done.add(step)
         effect = self._effect(step)
         for tensor in effect.inputs:

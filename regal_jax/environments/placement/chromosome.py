@@ -71,8 +71,9 @@ def encode(schedule: Schedule, graph: ComputationGraph) -> np.ndarray:
     Priorities fall along the schedule's steps, so that the next step is always the ready one of
     highest priority. Distinct in float32 up to 2**23 steps. Transfers that the schedule does
     without get the priority of the tensor's first reader: should a neighbouring schedule need one,
-    it runs when that op would.
+    it runs when that op would. Raises OptionError where an op runs again.
     """
+    schedule.check_runs_once("a chromosome")
     num_ops, num_devices = graph.num_ops, schedule.num_devices
     affinity = np.zeros((num_ops, num_devices), np.float32)
     affinity[np.arange(num_ops), schedule.placement] = 1.0

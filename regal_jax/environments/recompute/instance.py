@@ -29,10 +29,11 @@ def instance_of(
     position[order] = np.arange(graph.num_ops)
     is_read = graph.consumers.lengths() > 0
     given = graph.producer < 0
-    producer = np.where(given, -1, position[graph.producer]).astype(np.int32)
-    fixed = np.zeros(graph.num_ops, bool)
+    producer = np.full(graph.num_tensors, -1, np.int32)
+    producer[~given] = position[graph.producer[~given]]
+    fixed = np.zeros(graph.num_ops + 1, bool)  # the last one stands for no producer
     fixed[list(once)] = True
-    fixed[graph.producer[~given & is_read & (graph.size == 0)]] = True
+    fixed[graph.producer[is_read & (graph.size == 0)]] = True
     stays = given | graph.persistent | fixed[graph.producer]
     num_gaps = np.where(stays, 0, graph.consumers.lengths() + 1)
     reads = _in_order(graph.consumers.values, graph.consumers.row_of_value(), position)

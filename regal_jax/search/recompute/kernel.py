@@ -172,6 +172,8 @@ def _at_peak(instance, plan, scratch, turn, space):
 def prune(instance, plan, scratch, limit, most, tally):
     """Keeps what needn't be dropped, in a random order; the work then."""
     _, _, _, work, _ = _cost(instance, plan, scratch, limit, -1)
+    if len(plan) == 0:
+        return work
     start = below(tally.random, len(plan))
     step = 1 + below(tally.random, len(plan))
     while _divisor(step, len(plan)) > 1:
@@ -204,8 +206,9 @@ def improve(instance, plan, best, scratch, limit, space, most, tally):
     other gaps are dropped, and the plan is brought back below the limit.
     """
     _, _, _, least, _ = _cost(instance, best, scratch, limit, -1)
-    while tally.spent[0] < most:
+    while tally.spent[0] < most and len(plan) > 0:
         _copy(best, plan)
+        tally.spent[0] += 1
         size = 1 + below(tally.random, 1 + below(tally.random, 1 + len(plan) // 8))
         start = below(tally.random, len(plan))
         width = size if below(tally.random, 2) == 0 else len(plan)

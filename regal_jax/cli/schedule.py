@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> None:
 
     printing.report(options, costs, show)
     if not isinstance(plan.problem, MachineProblem):
-        _check_feasible(best, platform)
+        _check_feasible(graph, best, platform)
 
 
 def _searched(plan: "api.Plan", options: argparse.Namespace) -> Schedule:
@@ -252,7 +252,7 @@ def _on_target(
     ]
 
 
-def _check_feasible(best: Schedule, platform: Platform) -> None:
+def _check_feasible(graph: ComputationGraph, best: Schedule, platform: Platform) -> None:
     """Raises InfeasibleError for a schedule beyond the memory capacity."""
     excess = np.array(best.peak_memory) - platform.capacities()
     if np.any(excess > 0):
@@ -260,4 +260,15 @@ def _check_feasible(best: Schedule, platform: Platform) -> None:
         raise InfeasibleError(
             f"no schedule within --memory_capacity was found: device {device} of the best one"
             f" needs {best.peak_memory[device]} bytes, {int(excess[device])} too many"
+            f"{_why_nothing_fits(graph, best, platform)}"
         )
+
+
+def _why_nothing_fits(graph: ComputationGraph, best: Schedule, platform: Platform) -> str:
+    """The bound, where ops may run again and it is beyond the capacity."""
+    from regal_jax.environments.recompute.bounds import least_memory
+
+    least = least_memory(graph) if best.method == "recompute" else 0
+    if least <= platform.capacities()[0]:
+        return ""
+    return f"; none needs less than {least}, whatever runs again"

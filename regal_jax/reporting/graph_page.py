@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regal_jax.environments.base import has_machines
-from regal_jax.environments.placement import bounds
+from regal_jax.environments.recompute.bounds import peak_bound
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -84,7 +84,7 @@ def _schedule(graph: ComputationGraph, schedule: Schedule) -> dict[str, Any]:
     steps, on_machines = describe_steps(graph, schedule), has_machines(graph, schedule.objective)
     bound = schedule.lower_bound if schedule.objective == "peak_memory" else None
     if bound is None and not on_machines:
-        bound = float(bounds.peak_memory_bound(graph, schedule.num_devices))
+        bound = float(peak_bound(graph, schedule))
     data = {
         "method": schedule.method,
         "machines": on_machines,

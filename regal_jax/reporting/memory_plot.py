@@ -8,6 +8,7 @@ import numpy as np
 
 from regal_jax.environments.placement import bounds, checker
 from regal_jax.environments.placement.checker import MemoryTimeline
+from regal_jax.environments.recompute.bounds import least_memory
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -93,11 +94,10 @@ def _curves(graph: ComputationGraph, schedules: Mapping[str, Schedule]) -> list[
 
 def _proven(graph: ComputationGraph, schedules: Iterable[Schedule], num_devices: int) -> float:
     """The highest lower bound that is known, bytes of the fullest device."""
-    held = [
-        one.lower_bound or 0.0
-        for one in schedules
-        if one.objective == "peak_memory" and one.num_devices == num_devices
-    ]
+    alike = [one for one in schedules if one.num_devices == num_devices]
+    if any(one.runs_again for one in alike):
+        return least_memory(graph)
+    held = [one.lower_bound or 0.0 for one in alike if one.objective == "peak_memory"]
     return max(bounds.peak_memory_bound(graph, num_devices), *held, 0.0)
 
 

@@ -213,6 +213,11 @@ def test_ops_that_run_again_are_written_drawn_and_checked(tmp_path, capsys):
     capsys.readouterr()
     assert run("check", graph_file, output, "--memory_capacity=28") == 0
     assert "[26] bytes" in capsys.readouterr().out
+    assert run("explain", graph_file, f"--schedule={output}") == 0
+    assert "No schedule on one device needs less than 26 B" in capsys.readouterr().out
+    flags[-1] = "--memory_capacity=20"
+    assert run("schedule", graph_file, *flags, "--method=recompute") == 3
+    assert "none needs less than 26, whatever runs again" in capsys.readouterr().err
 
 
 def swap_steps(document):

@@ -12,7 +12,8 @@ import numpy as np
 
 from regal_jax import api
 from regal_jax.environments.base import has_machines
-from regal_jax.environments.placement import bounds, checker
+from regal_jax.environments.placement import checker
+from regal_jax.environments.recompute.bounds import peak_bound
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -125,11 +126,11 @@ def explain_graph(
         raise OptionError("a schedule on machine types has no memory to explain")
     usage = checker.memory_timeline(graph, schedule).usage
     live, devices = _live(graph, schedule, *_place(usage)), schedule.num_devices
-    bound = float(bounds.peak_memory_bound(graph, devices))
+    bound = float(peak_bound(graph, schedule))
     found = None
     if search:
         found = api.optimize(graph, num_devices=devices, time_limit=SECONDS)
-        bound = max(bound, found.lower_bound or 0.0)
+        bound = bound if schedule.runs_again else max(bound, found.lower_bound or 0.0)
     remedies = _remedies(graph, schedule, usage, live)
     return GraphExplanation(graph, schedule, usage, live, int(bound), remedies, found)
 

@@ -98,6 +98,8 @@ def bound(explanation: "GraphExplanation") -> str:
     size, gain = human_bytes(explanation.bound), explanation.reducible
     count = explanation.schedule.num_devices
     where = "order of the ops" if count == 1 else f"schedule on {count} devices"
+    if explanation.schedule.runs_again:
+        where = "schedule on one device"
     if gain <= 0:
         return f"No {where} needs less than {size}: this one is optimal."
     percent = human_percent(100 * gain / explanation.peak)

@@ -37,7 +37,7 @@ def main() -> None:
     library = compiled_library(SOURCE)
     print(f"{instances.machine()}; batch {flags.batch}")
     header = ["graph", "ops", "schedules/s", "us", "C++ / kernel", "in jit / kernel"]
-    header += ["serial / kernel", "lookahead / kernel", "speedup of all cores"]
+    header += ["serial / kernel", "speedup of all cores"]
     graphs = [make(size) for make in (three_types, queries) for size in flags.sizes]
     instances.print_table(header, [measure(graph, library, flags) for graph in graphs])
 
@@ -77,13 +77,10 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
     problem, columns = MachineProblem(graph), machine_columns(graph)
     rng = np.random.default_rng(0)
     genes = rng.random((flags.batch, graph.num_ops), np.float32)
-    windows = rng.random(genes.shape, np.float32) * (rng.random(genes.shape) < 0.2)
-    both = np.concatenate([genes, windows.astype(np.float32)], axis=1)
     makespan = problem.makespans(genes)
     contenders = {
         "kernel": _kernel(columns, genes, kernel.PARALLEL),
         "serial": _kernel(columns, genes, kernel.SERIAL),
-        "lookahead": _kernel(columns, both, kernel.LOOKAHEAD),
         "all": lambda: problem.makespans(genes),
         "jit": on_device(jax.jit(problem.fitness).lower(genes).compile(), genes),
     }
@@ -92,7 +89,7 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
     if library is not None:
         contenders["cpp"] = plain_scheduler(library, columns, genes)
         np.testing.assert_array_equal(contenders["cpp"](), makespan)
-    seconds = fastest(contenders, flags.repeats, slow=("serial", "lookahead"))
+    seconds = fastest(contenders, flags.repeats, slow=("serial",))
     ratio = {name: value / seconds["kernel"] for name, value in seconds.items()}
     return [
         graph.name,
@@ -102,7 +99,6 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
         ratio.get("cpp", "-"),
         ratio["jit"],
         ratio["serial"],
-        ratio["lookahead"],
         1 / ratio["all"],
     ]
 

@@ -34,7 +34,6 @@ def test_data_sets(name):
         ("placement", MACHINES, Options()),
         ("rcpsp", MACHINES, Options(objective="makespan")),
         ("rcpsp", MACHINES, Options(objective="makespan", generation="serial")),
-        ("rcpsp", MACHINES, Options(objective="makespan", generation="lookahead")),
     ],
     ids=str,
 )

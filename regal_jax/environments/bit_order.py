@@ -11,9 +11,6 @@ import jax.numpy as jnp
 LEAST = -(2**31)
 """Below the key of every number, infinities included."""
 
-SMALLEST_NORMAL = 2.0**-126
-"""Where a number itself counts, smaller ones are 0: both kinds of threads agree on what is less."""
-
 
 def keys(values: chex.Array) -> jax.Array:
     """int32, in the order of float32 ``values``; those of 0.0 and -0.0 are equal."""

@@ -11,7 +11,7 @@ from regal_jax.environments.rcpsp.problem import Generation, MachineProblem
 from regal_jax.graphs.features.rcpsp import places
 from regal_jax.methods.one_shot import SAMPLES
 from regal_jax.options import Budget, Result, one_or_samples
-from regal_jax.policies.one_shot import plackett_luce, policy
+from regal_jax.policies.one_shot import plackett_luce
 from regal_jax.search.base import best_of_chromosomes
 from regal_jax.search.rcpsp import rules
 
@@ -40,7 +40,7 @@ def run_noisy_rule(problem: MachineProblem, budget: Budget) -> Result:
     if decoding == "sample":
         rng = np.random.default_rng(budget.seed)
         rows, _ = plackett_luce.draw(rng, SCALE * places(rule), budget.evaluations)
-    return best_of_chromosomes(best, budget, policy.chromosomes(best, rows))
+    return best_of_chromosomes(best, budget, rows)
 
 
 def _best_rule(tried: list[MachineProblem]) -> tuple[MachineProblem, np.ndarray]:

@@ -12,8 +12,8 @@ from regal_jax.methods import evolution
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Options, Result
 from regal_jax.policies import base
-from regal_jax.policies.one_shot import policy
-from regal_jax.policies.one_shot.policy import OneShotConfig, Scores
+from regal_jax.policies.one_shot import plackett_luce
+from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.search.base import best_of_chromosomes
 from regal_jax.search.evolution.brkga import BRKGAConfig
 from regal_jax.search.rcpsp import rules
@@ -66,15 +66,15 @@ def run_one_shot(problem: MachineProblem, budget: Budget) -> Result:
     params, config, _ = checkpoints.load_policy(path, OneShotConfig)
     if budget.options.generation is None:
         problem = problem.generated(config.generation)
-    scores = op_scores(params, config, problem.graph)
+    logits = op_logits(params, config, problem.graph)
     decoding = budget.options.decoded_by(DECODINGS, "sample", name="one_shot")
-    return DECODINGS[decoding](problem, scores, budget)
+    return DECODINGS[decoding](problem, logits, budget)
 
 
-def op_scores(params, config: OneShotConfig, graph: ComputationGraph) -> Scores:
-    """What a policy says of a graph's ops; graphs are padded so that few shapes are compiled."""
+def op_logits(params, config: OneShotConfig, graph: ComputationGraph) -> np.ndarray:
+    """float32[O]: what a policy says of a graph's ops; padded so that few shapes are compiled."""
     found = base.call(config, "encode", params, padded_inputs(graph, config))
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[: graph.num_ops], found)
+    return np.asarray(found)[: graph.num_ops]
 
 
 def task_of(graph: ComputationGraph) -> str:
@@ -90,33 +90,26 @@ def task_of(graph: ComputationGraph) -> str:
     return "cluster" if len(graph.capacity) == 1 else "machines"
 
 
-def samples(problem: MachineProblem, scores: Scores, seed: int, count: int) -> np.ndarray:
-    """float32[count, genes]: chromosomes that a policy samples."""
-    drawn = policy.draw(np.random.default_rng(seed), scores, count)
-    return policy.chromosomes(problem, drawn.priorities, drawn.holds)
+def samples(logits: np.ndarray, seed: int, count: int) -> np.ndarray:
+    """float32[count, O]: priorities that a policy samples."""
+    return plackett_luce.draw(np.random.default_rng(seed), logits, count)[0]
 
 
-def _greedy(problem: MachineProblem, scores: Scores, budget: Budget) -> Result:
-    drawn = policy.greedy(scores)
-    chromosomes = policy.chromosomes(problem, drawn.priorities, drawn.holds)
-    return best_of_chromosomes(problem, budget, chromosomes)
+def _greedy(problem: MachineProblem, logits: np.ndarray, budget: Budget) -> Result:
+    return best_of_chromosomes(problem, budget, logits[None])
 
 
-def _sampled(problem: MachineProblem, scores: Scores, budget: Budget) -> Result:
-    chromosomes = samples(problem, scores, budget.seed, budget.evaluations)
-    return best_of_chromosomes(problem, budget, chromosomes)
+def _sampled(problem: MachineProblem, logits: np.ndarray, budget: Budget) -> Result:
+    return best_of_chromosomes(problem, budget, samples(logits, budget.seed, budget.evaluations))
 
 
-def _searched(problem: MachineProblem, scores: Scores, budget: Budget) -> Result:
-    rng = np.random.default_rng(budget.seed)
-    drawn = policy.draw(rng, scores, GENETIC_SAMPLES)
-    genes = np.stack([rules.genes(row) for row in drawn.priorities])
-    known = policy.chromosomes(problem, genes, drawn.holds)
+def _searched(problem: MachineProblem, logits: np.ndarray, budget: Budget) -> Result:
+    known = np.stack([rules.genes(row) for row in samples(logits, budget.seed, GENETIC_SAMPLES)])
     key = jax.random.key(budget.seed)
     return evolution.evolve(problem, budget, key, config=GENETIC, known=known)
 
 
-DECODINGS: dict[str, Callable[[MachineProblem, Scores, Budget], Result]] = {
+DECODINGS: dict[str, Callable[[MachineProblem, np.ndarray, Budget], Result]] = {
     "greedy": _greedy,
     "sample": _sampled,
     "brkga": _searched,

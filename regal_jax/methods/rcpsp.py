@@ -11,7 +11,6 @@ from regal_jax.environments.schedule import Schedule
 from regal_jax.methods import one_shot, sequencing
 from regal_jax.methods.pretrained import policy_file
 from regal_jax.options import Budget, Options, Result, best_of
-from regal_jax.policies.one_shot import policy as one_shot_policy
 from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.search.base import best_of_chromosomes
 from regal_jax.search.cp_sat import rcpsp
@@ -72,8 +71,8 @@ def _samples(
         return None
     params, config, _ = checkpoints.load_policy(path, OneShotConfig)
     drawn_for = problem.generated(config.generation)
-    scores = one_shot.op_scores(params, config, problem.graph)
-    return drawn_for, one_shot.samples(drawn_for, scores, seed, count)
+    logits = one_shot.op_logits(params, config, problem.graph)
+    return drawn_for, one_shot.samples(logits, seed, count)
 
 
 @_method("justification", evaluations=some_seconds)
@@ -105,8 +104,7 @@ def run_cp_sat(problem: MachineProblem, budget: Budget) -> Result:
 def run_rule(problem: MachineProblem, budget: Budget, *, name: str) -> Result:
     """The schedule of one priority rule."""
     priorities = rules.genes(rules.RULES[name](problem.graph))
-    chromosomes = one_shot_policy.chromosomes(problem, priorities[None])
-    return best_of_chromosomes(problem, budget, chromosomes)
+    return best_of_chromosomes(problem, budget, priorities[None])
 
 
 for _name in rules.RULES:

@@ -180,9 +180,8 @@ def sample_one_shot(problem: PlacementProblem, budget: Budget) -> Candidates:
     path = budget.options.policy or shipped_policy("machines", "one_shot")
     params, config, _ = checkpoints.load_policy(path, OneShotConfig)
     machine = on_one_type(problem, config.generation)
-    scores = one_shot.op_scores(params, config, machine.graph)
-    chromosomes = one_shot.samples(machine, scores, budget.seed, budget.evaluations)
-    start = machine.starts(chromosomes)
+    logits = one_shot.op_logits(params, config, machine.graph)
+    start = machine.starts(one_shot.samples(logits, budget.seed, budget.evaluations))
     return candidates.from_starts(problem.graph, start, problem.num_devices)
 
 

@@ -1,8 +1,4 @@
-"""REINFORCE for one-shot priority sampling (one_shot_priority_sampling, 3.3 and algorithm 1).
-
-What is drawn are rankings; with windows (ours, see ``policies.one_shot``) also which ops hold. The
-penalty of eq. 12 is of the rankings' logits alone.
-"""
+"""REINFORCE for one-shot priority sampling (one_shot_priority_sampling, 3.3 and algorithm 1)."""
 
 import dataclasses
 import functools
@@ -22,15 +18,8 @@ from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies import base
-from regal_jax.policies.one_shot.policy import (
-    Draws,
-    OneShotConfig,
-    Scores,
-    chromosomes,
-    draw,
-    greedy,
-    log_prob,
-)
+from regal_jax.policies.one_shot import plackett_luce
+from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.policies.topological_order.policy import OrderingInputs, flip_signs
 from regal_jax.training import settings, trainer
 from regal_jax.training.one_shot_inputs import padded_inputs
@@ -183,12 +172,12 @@ def validation_cost(
     """Mean over the graphs of the makespan relative to the lower bound, 1 where both are 0."""
     found = []
     for example in held_out:
-        its = scores(params, example, policy)
-        drawn = greedy(its)
+        logits = op_logits(params, example, policy)
+        priorities = logits[None]
         if config.validation_samples:
             rng = np.random.default_rng(0)  # the same noise, whatever the parameters
-            drawn = draw(rng, its, config.validation_samples)
-        makespan = costs(example.problem, drawn).min()
+            priorities, _ = plackett_luce.draw(rng, logits, config.validation_samples)
+        makespan = example.problem.makespans(priorities).min()
         bound = example.problem.lower_bound
         found.append(makespan / bound if bound > 0 else 1.0)
     return float(np.mean(found))
@@ -212,18 +201,13 @@ def init_state(
     return trainer.new_state(params, make_optimizer(config))
 
 
-def scores(params: Any, example: OneShotExample, policy: OneShotConfig) -> Scores:
-    """The scores of a graph, without padding. OptionError if they aren't finite."""
+def op_logits(params: Any, example: OneShotExample, policy: OneShotConfig) -> np.ndarray:
+    """float32[O]: the logits of a graph, without padding. OptionError if they aren't finite."""
     found = base.call(policy, "encode", params, example.inputs)
-    found = jax.tree.map(lambda leaf: np.asarray(leaf)[: example.problem.num_ops], found)
-    if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(found)):
+    found = np.asarray(found)[: example.problem.num_ops]
+    if not np.all(np.isfinite(found)):
         raise OptionError("logits are not finite: training has diverged; a lower learning_rate?")
     return found
-
-
-def costs(problem: MachineProblem, drawn: Draws) -> np.ndarray:
-    """float64[N]: makespans of drawn schedules, in the graph's unit of time; on all cores."""
-    return problem.makespans(chromosomes(problem, drawn.priorities, drawn.holds))
 
 
 def train_step(
@@ -251,17 +235,18 @@ def _one_graph(key, state: TrainState, example: OneShotExample, policy, config):
     flip_key, sample_key = jax.random.split(key)
     example = example._replace(inputs=_flip(flip_key, example.inputs, policy))
     rng = np.random.default_rng(np.asarray(jax.random.key_data(sample_key)))
-    drawn = draw(rng, scores(state.params, example, policy), config.samples)
-    makespans = costs(example.problem, drawn)
+    logits = op_logits(state.params, example, policy)
+    priorities, rankings = plackett_luce.draw(rng, logits, config.samples)
+    makespans = example.problem.makespans(priorities)
     if config.baseline == "standardised":
         advantage = standardised(makespans, config.epsilon)
     else:
-        rollout = greedy(scores(state.best_params, example, policy))
-        advantage = makespans - float(costs(example.problem, rollout)[0])
+        rollout = op_logits(state.best_params, example, policy)[None]
+        advantage = makespans - float(example.problem.makespans(rollout)[0])
     gradient, numbers = _gradient(
         state.params,
         example.inputs,
-        _padded(drawn, len(example.inputs.features)),
+        _padded(rankings, len(example.inputs.features)),
         advantage.astype(np.float32),
         policy,
         config.c_logits,
@@ -271,14 +256,11 @@ def _one_graph(key, state: TrainState, example: OneShotExample, policy, config):
     return gradient, {**metrics, **jax.device_get(numbers)}
 
 
-def _padded(drawn: Draws, num_ops: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """(rankings int32[N, num_ops], holds bool[N, num_ops]): padding is ranked last, holds not."""
-    count, first = drawn.rankings.shape
+def _padded(rankings: np.ndarray, num_ops: int) -> np.ndarray:
+    """int32[N, num_ops]: rankings in which padding is last."""
+    count, first = rankings.shape
     rest = np.arange(first, num_ops, dtype=np.int32)
-    rankings = np.concatenate([drawn.rankings, np.tile(rest, (count, 1))], axis=1)
-    if drawn.holds is None:
-        return rankings, None
-    return rankings, np.pad(drawn.holds, ((0, 0), (0, num_ops - first)))
+    return np.concatenate([rankings, np.tile(rest, (count, 1))], axis=1)
 
 
 @functools.partial(jax.jit, static_argnames="policy")
@@ -287,14 +269,14 @@ def _flip(key, inputs, policy):
 
 
 @functools.partial(jax.jit, static_argnames="policy")
-def _gradient(params, inputs: OrderingInputs, drawn, advantage, policy, c_logits):
-    """Lines 7 and 8 of algorithm 1, of ``_padded`` draws."""
+def _gradient(params, inputs: OrderingInputs, rankings, advantage, policy, c_logits):
+    """Lines 7 and 8 of algorithm 1, of ``_padded`` rankings."""
     num_ops = jnp.sum(inputs.relations.real)
 
     def loss(params):
-        found = registry.make_policy(policy).encode(params, inputs)
-        likelihood = log_prob(found, *drawn, num_ops)
-        norm = jnp.sum(found.logits**2) / num_ops  # eq. 12; logits of padding are 0
+        logits = registry.make_policy(policy).encode(params, inputs)
+        likelihood = plackett_luce.log_prob(logits, rankings, num_ops)
+        norm = jnp.sum(logits**2) / num_ops  # eq. 12; logits of padding are 0
         numbers = {"log_prob": jnp.mean(likelihood), "logit_norm": norm}
         return jnp.mean(advantage * likelihood) + c_logits * norm, numbers
 

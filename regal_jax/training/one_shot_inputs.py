@@ -41,8 +41,5 @@ def padded_inputs(graph: ComputationGraph, config: OneShotConfig) -> OrderingInp
 
 
 def best_rule(graph: ComputationGraph, generation: Generation = "parallel") -> np.ndarray:
-    """float32[O]: priorities of the simple rule whose schedule is shortest, the first of equals.
-
-    Without windows, if generation is "lookahead".
-    """
+    """float32[O]: priorities of the simple rule whose schedule is shortest, the first of equals."""
     return rules.shortest(MachineProblem(graph, generation=generation)).genes

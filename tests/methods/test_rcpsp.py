@@ -8,15 +8,12 @@ import regal_jax as rj
 from regal_jax import registry
 from regal_jax.datasets.job_shop import classic_job_shops, uniform_job_shops
 from regal_jax.datasets.machine_graphs import machine_graph
-from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import GraphError, OptionError
-from regal_jax.methods import one_shot as one_shot_method
 from regal_jax.methods.one_shot import task_of
-from regal_jax.policies.one_shot import policy as one_shot
 from regal_jax.policies.one_shot.policy import OneShotConfig, one_shot_policy
 from regal_jax.policies.sequencing import SequencingConfig, sequencing_policy
 from regal_jax.search.rcpsp.rules import RULES
-from regal_jax.training.checkpoints import load_policy, save_policy
+from regal_jax.training.checkpoints import save_policy
 from regal_jax.training.one_shot_inputs import one_shot_inputs
 
 GRAPH = machine_graph("layered", 0, 40)
@@ -24,20 +21,14 @@ METHODS = [name for problem, name in registry.entries("method") if problem == "r
 TINY = {"layers": 1, "size": 8, "heads": 1, "head_size": 4, "dimensions": 2}
 
 
-def saved(folder, *, hold=None):
-    """The file of a guided policy; with a number, of one with windows, and that log-odds."""
-    generation = "parallel" if hold is None else "lookahead"
-    config = OneShotConfig(feature_set="extended", guided=True, generation=generation, **TINY)
-    params = one_shot_policy(config).init(jax.random.key(0), one_shot_inputs(GRAPH, config))
-    if hold is not None:
-        params["params"]["hold"] = np.float32(hold)
-    save_policy(folder / "tiny.policy", params, config, about={"system": "one_shot"})
-    return folder / "tiny.policy"
-
-
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory):
-    return saved(tmp_path_factory.mktemp("policy"))
+    """The file of a guided policy."""
+    path = tmp_path_factory.mktemp("policy") / "tiny.policy"
+    config = OneShotConfig(feature_set="extended", guided=True, **TINY)
+    params = one_shot_policy(config).init(jax.random.key(0), one_shot_inputs(GRAPH, config))
+    save_policy(path, params, config, about={"system": "one_shot"})
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +38,6 @@ def sequencer(tmp_path_factory):
     params = sequencing_policy(config).init(jax.random.key(0))
     save_policy(path, params, config, about={})
     return path
-
-
-@pytest.fixture(scope="module")
-def windows(tmp_path_factory):
-    """Policies with windows, whose ops never, mostly and always hold."""
-    odds = {"never": -1e6, "mostly": 0.5, "always": 1e6}
-    return {name: saved(tmp_path_factory.mktemp(name), hold=hold) for name, hold in odds.items()}
 
 
 def optimize(method, graph=GRAPH, **options):
@@ -149,62 +133,13 @@ def test_auto_finds_the_optimum_of_ft06():
     assert solved.makespan == solved.lower_bound == 55
 
 
-@pytest.mark.parametrize("generation", ["parallel", "serial", "lookahead"])
+@pytest.mark.parametrize("generation", ["parallel", "serial"])
 @pytest.mark.parametrize("method", ["brkga", "critical_path", "random_search"])
 def test_schedules_are_generated_as_asked(generation, method):
     found = optimize(method, generation=generation, evaluations=300)
     assert rj.evaluate(GRAPH, found).makespan == found.makespan
     if (generation, method) == ("serial", "critical_path"):
         assert found.makespan != optimize(method).makespan
-
-
-EVALUATIONS = {"greedy": 1, "sample": 20, "brkga": 1200}
-
-
-@pytest.mark.parametrize("decoding", EVALUATIONS)
-def test_a_policy_with_windows_holds_in_lookahead_generation(windows, policy, decoding):
-    def found(path, generation="lookahead"):
-        return optimize(
-            "one_shot",
-            policy=path,
-            generation=generation,
-            decoding=decoding,
-            evaluations=EVALUATIONS[decoding],
-        )
-
-    results = {name: found(path) for name, path in windows.items()}
-    for one in results.values():
-        assert rj.evaluate(GRAPH, one).makespan == one.makespan
-    expected = found(policy)
-    np.testing.assert_array_equal(results["never"].start, expected.start)
-    assert (results["always"].start != expected.start).any()
-    for generation in ("parallel", "serial"):
-        np.testing.assert_array_equal(
-            found(windows["always"], generation).start, found(policy, generation).start
-        )
-    if decoding != "brkga":
-        np.testing.assert_array_equal(expected.start, found(policy, "parallel").start)
-
-
-@pytest.mark.parametrize("decoding", ["greedy", "sample"])
-def test_windows_are_those_that_the_policy_samples(windows, decoding):
-    params, config, _ = load_policy(windows["mostly"], OneShotConfig)
-    scores = one_shot_method.op_scores(params, config, GRAPH)
-    np.testing.assert_allclose(scores.holds, np.full(40, 0.5))
-    problem = MachineProblem(GRAPH, generation="lookahead")
-    drawn = one_shot.greedy(scores)
-    if decoding == "sample":
-        drawn = one_shot.draw(np.random.default_rng(3), scores, 20)
-    rows = np.concatenate([drawn.priorities, drawn.holds], axis=1)
-    found = optimize(
-        "one_shot",
-        policy=windows["mostly"],
-        generation="lookahead",
-        decoding=decoding,
-        evaluations=EVALUATIONS[decoding],
-        seed=3,
-    )
-    assert found.makespan == problem.makespans(rows).min()
 
 
 def test_tasks_are_told_apart():

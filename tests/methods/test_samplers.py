@@ -194,8 +194,8 @@ def test_one_shot_samples_take_as_long_as_on_machines():
     params, config, _ = load_policy(path, OneShotConfig)
     problem = PlacementProblem(GRAPH, 3, "makespan")
     machine = samplers.on_one_type(problem)
-    scores = one_shot.op_scores(params, config, machine.graph)
-    expected = machine.makespans(one_shot.samples(machine, scores, 3, 40))
+    logits = one_shot.op_logits(params, config, machine.graph)
+    expected = machine.makespans(one_shot.samples(logits, 3, 40))
     found = draw("one_shot", problem, policy=path)
     assert candidates_of.makespans(problem, found).tolist() == expected.tolist()
 

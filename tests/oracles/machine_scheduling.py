@@ -1,4 +1,4 @@
-"""Machine problems in plain Python, from the definitions alone: three generations, brute force.
+"""Machine problems in plain Python, from the definitions alone: both generations, brute force.
 
 Shares no code with ``regal_jax``; slow, for small graphs.
 """
@@ -6,9 +6,6 @@ Shares no code with ``regal_jax``; slow, for small graphs.
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-
-SMALLEST_WINDOW = 2.0**-126
-"""Denormal windows are none."""
 
 
 class PlainMachines(NamedTuple):
@@ -54,61 +51,6 @@ def parallel(problem: PlainMachines, priority: Sequence[float]) -> list[float]:
         for i in [i for i in running if running[i] == time]:
             del running[i]
             done.add(i)
-
-
-def lookahead(
-    problem: PlainMachines, priority: Sequence[float], window: Sequence[float]
-) -> list[float]:
-    """Start times with units held for ops to come (the docstring of MachineProblem)."""
-    start: dict[int, float] = {}
-    running: dict[int, float] = {}
-    done: set[int] = set()
-    time, unit = 0.0, max(problem.duration)
-    while True:
-        considered: set[int] = set()
-        holds: list[tuple[int, float, int]] = []  # machine type, when it could start, units
-        while True:
-            candidates = []
-            for i in set(_ops(problem)) - set(start) - considered:
-                if problem.before[i] <= done:
-                    candidates.append(i)
-                elif window[i] >= SMALLEST_WINDOW and problem.before[i] <= set(start):
-                    ends = max(start[j] + problem.duration[j] for j in problem.before[i])
-                    if ends <= time + window[i] * unit:
-                        candidates.append(i)
-            if not candidates:
-                break
-            i = by_priority(candidates, priority)[0]
-            considered.add(i)
-            machine, demand = problem.machine[i], problem.demand[i]
-            free, end = _free(problem, running, machine), time + problem.duration[i]
-            is_ready = problem.before[i] <= done
-            if is_ready and demand <= free:
-                held = sum(units for m, at, units in holds if m == machine and at < end)
-                if demand == 0 or demand + held <= free:
-                    start[i], running[i] = time, end
-            elif window[i] >= SMALLEST_WINDOW:
-                until = time
-                if not is_ready:
-                    until = max(start[j] + problem.duration[j] for j in problem.before[i])
-                if free < demand:
-                    until = max(until, _when_free(problem, running, machine, demand))
-                holds.append((machine, until, demand))
-        if not running:
-            return _in_order(start)
-        time = min(running.values())
-        for i in [i for i in running if running[i] == time]:
-            del running[i]
-            done.add(i)
-
-
-def _when_free(problem: PlainMachines, running: dict[int, float], machine: int, demand: int):
-    """The first end by which a demand is free."""
-    for time in sorted(running.values()):
-        left = {i: end for i, end in running.items() if end > time}
-        if _free(problem, left, machine) >= demand:
-            return time
-    raise AssertionError("a demand above its capacity")
 
 
 def serial(problem: PlainMachines, priority: Sequence[float]) -> list[float]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
 
 import chex
 import jax
@@ -14,20 +13,12 @@ import pytest
 from regal_jax.datasets.job_shop import uniform_job_shops
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import OptionError
-from regal_jax.policies.one_shot.policy import (
-    OneShotConfig,
-    Scores,
-    draw,
-    greedy,
-    one_shot_policy,
-)
+from regal_jax.policies.one_shot.policy import OneShotConfig, one_shot_policy
 from regal_jax.training import one_shot as reinforce
 from regal_jax.training.one_shot import OneShotTraining, prepared
 from regal_jax.training.reinforce import standardised
-from tests.oracles.ordering import graph_of
 
 POLICY = OneShotConfig(encoder="mlp", size=8, layers=1, dimensions=2, feature_set="extended")
-WINDOWS = dataclasses.replace(POLICY, generation="lookahead")
 SERIAL = dataclasses.replace(POLICY, generation="serial")
 CONFIG = OneShotTraining(samples=64, learning_rate=0.02, clip_norm=1e9, c_logits=0.05)
 GRAPHS = uniform_job_shops(5, 4, count=2)
@@ -59,19 +50,6 @@ def test_examples_are_padded_to_few_sizes():
     assert example.inputs.relations.real.sum() == example.problem.num_ops == 20
 
 
-def test_costs_are_makespans():
-    problem = examples()[0].problem
-    rng = np.random.default_rng(0)
-    drawn = draw(rng, Scores(rng.normal(size=20)), 3)
-    expected = [problem.decode(row).makespan for row in drawn.priorities]
-    np.testing.assert_array_equal(reinforce.costs(problem, drawn), expected)
-    problem, drawn = examples(WINDOWS)[0].problem, drawn._replace(holds=rng.random((3, 20)) < 1)
-    rows = np.concatenate([drawn.priorities, np.ones((3, 20))], axis=1)
-    held = [problem.decode(row).makespan for row in rows]
-    np.testing.assert_array_equal(reinforce.costs(problem, drawn), held)
-    assert held != expected
-
-
 def test_standardised_costs():
     """Equation 13: a deviation below epsilon counts as epsilon."""
     costs = np.array([1e9 + 1, 1e9 + 3, 1e9 + 5])
@@ -81,44 +59,29 @@ def test_standardised_costs():
     assert standardised(np.full(3, 7.0), 0.1).tolist() == [0, 0, 0]
 
 
-def test_scores_have_no_padding_and_are_those_of_the_policy():
+def test_logits_have_no_padding_and_are_those_of_the_policy():
     example = examples()[1]
-    found = reinforce.scores(first_state().params, example, POLICY)
-    expected = one_shot_policy(POLICY).encode(first_state().params, example.inputs).logits
-    assert found.logits.shape == (20,)
-    assert found.holds is None
-    np.testing.assert_allclose(found.logits, expected[:20], rtol=1e-5)
-    params = first_state(policy=WINDOWS).params
-    found = reinforce.scores(params, example, WINDOWS)
-    expected = one_shot_policy(WINDOWS).encode(params, example.inputs)
-    assert found.holds.shape == (20,)
-    np.testing.assert_allclose(found.holds, expected.holds[:20], rtol=1e-5)
+    found = reinforce.op_logits(first_state().params, example, POLICY)
+    expected = one_shot_policy(POLICY).encode(first_state().params, example.inputs)
+    assert found.shape == (20,)
+    np.testing.assert_allclose(found, expected[:20], rtol=1e-5)
 
 
 @functools.partial(jax.jit, static_argnames="policy")
 @jax.grad
-def plain_gradient(params, inputs, rankings, holds, advantage, c_logits, policy):
+def plain_gradient(params, inputs, rankings, advantage, c_logits, policy):
     """Of algorithm 1's loss, its softmaxes written out place by place."""
-    logits, odds = one_shot_policy(policy).encode(params, inputs)
-    logits = logits[:20]
+    logits = one_shot_policy(policy).encode(params, inputs)[:20]
     ranked = logits[rankings]
     left = jnp.triu(jnp.ones((20, 20), bool))  # [place, op at a later place]
     total = jax.nn.logsumexp(jnp.where(left, ranked[:, None], -jnp.inf), axis=2).sum(axis=1)
     log_prob = ranked.sum(axis=1) - total
-    if policy.windows:
-        chance = jax.nn.sigmoid(odds[:20])
-        log_prob += jnp.log(jnp.where(holds, chance, 1 - chance)).sum(axis=1)
     return jnp.mean(advantage * log_prob) + c_logits * jnp.mean(logits**2)
 
 
 @pytest.mark.parametrize(
     ("baseline", "policy"),
-    [
-        ("standardised", POLICY),
-        ("greedy_rollout", SERIAL),
-        ("standardised", WINDOWS),
-        ("greedy_rollout", WINDOWS),
-    ],
+    [("standardised", POLICY), ("greedy_rollout", SERIAL)],
 )
 def test_the_gradient_is_that_of_the_plain_formula(baseline, policy, monkeypatch):
     """Adam's first moment is a tenth of it."""
@@ -130,26 +93,19 @@ def test_the_gradient_is_that_of_the_plain_formula(baseline, policy, monkeypatch
     inner = reinforce._gradient
     monkeypatch.setattr(reinforce, "_gradient", lambda *a: seen.append(a) or inner(*a))
     new, metrics = step(state, config, batch=examples(policy)[:1], policy=policy)
-    _, inputs, (rankings, holds), advantage, *_ = seen[0]
+    _, inputs, rankings, advantage, *_ = seen[0]
     problem = examples(policy)[0].problem
     rows = -np.argsort(rankings[:, :20], axis=1).astype(np.float32)
     assert (rankings[:, 20:] == np.arange(20, 24)).all()
-    if policy.windows:
-        rows = np.concatenate([rows, holds[:, :20]], axis=1, dtype=np.float32)
-        assert holds[:, :20].any()
-        assert not holds[:, 20:].any()
     costs = problem.makespans(rows)
     if baseline == "standardised":
         expected_advantage = (costs - costs.mean()) / costs.std()
     else:
-        greedy, odds = one_shot_policy(policy).encode(worse, inputs)
-        row = [*greedy[:20], *(odds[:20] > 0)] if policy.windows else greedy[:20]
-        if policy.windows:
-            assert np.any(odds > 0)
-        expected_advantage = costs - problem.makespans(np.asarray(row, np.float32)[None])
+        greedy = np.asarray(one_shot_policy(policy).encode(worse, inputs))[:20]
+        expected_advantage = costs - problem.makespans(greedy[None])
     np.testing.assert_allclose(advantage, expected_advantage, rtol=1e-4, atol=1e-4)
-    drawn = rankings[:, :20], None if holds is None else holds[:, :20]
-    expected = plain_gradient(state.params, inputs, *drawn, expected_advantage, 0.05, policy=policy)
+    drawn = rankings[:, :20]
+    expected = plain_gradient(state.params, inputs, drawn, expected_advantage, 0.05, policy=policy)
     moment = optax.tree_utils.tree_get(new.opt_state, "mu")
     size = float(optax.global_norm(expected))
     assert size > 1e-2
@@ -163,7 +119,7 @@ def test_the_gradient_is_that_of_the_plain_formula(baseline, policy, monkeypatch
     assert metrics["best_cost"] == pytest.approx(relative.min())
     assert metrics["cost_std"] == pytest.approx(relative.std())
     assert metrics["gradient_norm"] == pytest.approx(size, rel=1e-3)
-    logits = one_shot_policy(policy).encode(state.params, inputs).logits[:20]
+    logits = one_shot_policy(policy).encode(state.params, inputs)[:20]
     assert metrics["logit_norm"] == pytest.approx(float(np.mean(logits**2)), rel=1e-4)
     assert (int(new.step), int(new.epoch)) == (1, 0)
     chex.assert_trees_all_equal(new.best_params, worse)
@@ -221,58 +177,17 @@ def test_training_makes_schedules_shorter(baseline, policy):
     assert np.mean(history[-10:]) - 1 < 0.75 * (np.mean(history[:10]) - 1)
 
 
-def delayed(rng: np.random.Generator):
-    """A graph whose best schedule lets a machine wait; ops are numbered at random.
-
-    A long op without successors is ready at once on machine 0. One that becomes ready a unit later
-    there is on the critical path: its producer and its long consumer are on machine 1.
-    """
-    long, first, urgent, last = rng.permutation(4).tolist()
-    duration, machine_type = np.zeros(4), np.zeros(4, np.int32)
-    duration[[long, first, urgent, last]] = rng.integers(8, 11), 1, rng.integers(1, 4), 12
-    machine_type[[first, last]] = 1
-    graph = graph_of(4, [(first, urgent), (urgent, last)])
-    return graph.replace(
-        duration=duration, machine_type=machine_type, capacity=np.array([1, 1]), name="delayed"
-    )
-
-
-def test_training_finds_who_has_to_hold():
-    """All graphs' optima, their critical paths, out of reach of priorities alone."""
-    policy = dataclasses.replace(WINDOWS, dimensions=0)
-    graphs = [delayed(np.random.default_rng(seed)) for seed in range(6)]
-    batch = [prepared(graph, policy) for graph in graphs]
-    config = dataclasses.replace(CONFIG, c_logits=0.001, clip_norm=1.0)
-    state = jax.jit(functools.partial(reinforce.init_state, policy=policy, config=config))(
-        jax.random.key(0), batch[0].inputs
-    )
-    rows = np.array(list(itertools.permutations(range(4))), np.float32)
-    for graph in graphs:
-        problem = MachineProblem(graph)
-        assert problem.makespans(rows).min() > 1.3 * problem.lower_bound
-    history = []
-    for index in range(40):
-        state, metrics = step(state, config, index, batch, policy)
-        history.append(metrics["cost"])
-    assert history[0] > 1.4
-    assert history[-1] < 1.05
-    for example in batch:
-        drawn = greedy(reinforce.scores(state.params, example, policy))
-        assert reinforce.costs(example.problem, drawn)[0] == example.problem.lower_bound
-        assert drawn.holds.any()
-
-
 def test_logits_are_drawn_to_0():
     """With nothing but eq. 12 to learn from: makespans that are all the same."""
     one = uniform_job_shops(1, 4, count=1)[0]
     example = prepared(one, POLICY)
     config = dataclasses.replace(CONFIG, c_logits=1.0)
     state = first_state(config)
-    before = np.abs(reinforce.scores(state.params, example, POLICY).logits).mean()
+    before = np.abs(reinforce.op_logits(state.params, example, POLICY)).mean()
     for index in range(30):
         state, metrics = step(state, config, index, [example])
         assert metrics["cost_std"] == 0
-    assert np.abs(reinforce.scores(state.params, example, POLICY).logits).mean() < 0.5 * before
+    assert np.abs(reinforce.op_logits(state.params, example, POLICY)).mean() < 0.5 * before
 
 
 def test_training_is_a_function_of_its_keys():
@@ -293,10 +208,6 @@ def test_parameters_that_are_not_finite_are_an_error():
     nan = jax.tree.map(lambda leaf: leaf * jnp.nan, first_state().params)
     with pytest.raises(OptionError, match="training has diverged"):
         step(dataclasses.replace(first_state(), params=nan))
-    params = first_state(policy=WINDOWS).params["params"]
-    nan = {"params": {**params, "hold": params["hold"] * jnp.nan}}
-    with pytest.raises(OptionError, match="training has diverged"):
-        reinforce.scores(nan, examples(WINDOWS)[0], WINDOWS)
 
 
 def test_the_defaults_of_the_paper():

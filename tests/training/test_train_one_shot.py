@@ -12,7 +12,8 @@ from regal_jax import registry
 from regal_jax.datasets.job_shop import uniform_job_shops
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import OptionError, RegalError
-from regal_jax.policies.one_shot.policy import OneShotConfig, chromosomes, draw, greedy
+from regal_jax.policies.one_shot import plackett_luce
+from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.training import checkpoints
 from regal_jax.training import one_shot as reinforce
 from regal_jax.training.one_shot import (
@@ -28,7 +29,6 @@ POLICY = OneShotConfig(encoder="mlp", size=6, layers=1, dimensions=2, feature_se
 CONFIG = OneShotTraining(epochs=3, samples=16, batch_size=2, learning_rate=0.03, seed=1)
 TRAINING = uniform_job_shops(4, 4, count=3)
 VALIDATION = uniform_job_shops(4, 4, count=2, seed=1)
-LOOKAHEAD = dataclasses.replace(POLICY, generation="lookahead")
 STEPS = 6
 """Of 3 epochs, of two graphs and then one."""
 
@@ -78,48 +78,20 @@ def test_a_resumed_run_ends_bit_for_bit_where_it_would_have(whole, resumed):
     assert (whole / "best.policy").read_bytes() == (resumed / "best.policy").read_bytes()
 
 
-def test_a_resumed_run_with_windows_ends_bit_for_bit_where_it_would_have(tmp_path):
-    run(tmp_path / "whole", policy=LOOKAHEAD)
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "resumed", stop_after=3, policy=LOOKAHEAD)
-    run(tmp_path / "resumed", policy=LOOKAHEAD)
-    whole, resumed = (checkpoint(tmp_path / name, STEPS) for name in ("whole", "resumed"))
-    chex.assert_trees_all_equal(whole, resumed)
-    assert rows(tmp_path / "whole") == rows(tmp_path / "resumed")
-    params, config, _ = checkpoints.load_policy(tmp_path / "whole" / "best.policy", OneShotConfig)
-    assert config.windows
-    assert "hold_head" in params["params"]
-
-
-@pytest.mark.parametrize("generation", ["serial", "lookahead"])
+@pytest.mark.parametrize("generation", ["parallel", "serial"])
 def test_graphs_are_scheduled_as_asked(tmp_path, generation, monkeypatch):
     seen = []
-    inner = reinforce.costs
+    inner = MachineProblem.makespans
     monkeypatch.setattr(
-        reinforce, "costs", lambda problem, drawn: seen.append(problem) or inner(problem, drawn)
+        MachineProblem,
+        "makespans",
+        lambda self, rows: seen.append((self, len(rows))) or inner(self, rows),
     )
     policy = dataclasses.replace(POLICY, generation=generation)
     run(tmp_path, config=dataclasses.replace(CONFIG, epochs=1), policy=policy)
-    assert {problem.generation for problem in seen} == {generation}
-    assert len(seen) == 3 + 2 * 2  # of training, and validation before and after
-
-
-def test_validation_by_the_greedy_schedule_and_who_holds():
-    policy = LOOKAHEAD
-    held_out = [prepared(graph, policy) for graph in VALIDATION]
-    params = registry.make_policy(policy).init(jax.random.key(0), held_out[0].inputs)
-    found = []
-    for hold in (-50.0, 50.0):
-        params["params"]["hold"] = jax.numpy.float32(hold)
-        expected = []
-        for example in held_out:
-            logits = reinforce.scores(params, example, policy).logits
-            windows = np.full_like(logits, hold > 0)
-            makespan = example.problem.decode(np.append(logits, windows)).makespan
-            expected.append(makespan / example.problem.lower_bound)
-        found.append(validation_cost(params, held_out, policy, CONFIG))
-        assert found[-1] == pytest.approx(np.mean(expected))
-    assert found[0] != found[1]
+    assert {problem.generation for problem, _ in seen} == {generation}
+    # Of training, and the greedy schedules of validation before and after.
+    assert sorted(count for _, count in seen) == [1] * 2 * 2 + [CONFIG.samples] * 3
 
 
 def test_the_log_has_a_row_a_step_and_validations(whole):
@@ -139,7 +111,7 @@ def test_a_finished_run_is_not_run_again(whole):
 def greedy_cost(params) -> float:
     found = []
     for graph in VALIDATION:
-        logits = greedy(reinforce.scores(params, prepared(graph, POLICY), POLICY)).priorities[0]
+        logits = reinforce.op_logits(params, prepared(graph, POLICY), POLICY)
         schedule = MachineProblem(graph).decode(logits)
         found.append(schedule.makespan / MachineProblem(graph).lower_bound)
     return float(np.mean(found))
@@ -164,9 +136,9 @@ def test_validation_by_the_best_of_samples(whole):
     config = dataclasses.replace(CONFIG, validation_samples=8)
     expected = []
     for example in held_out:
-        scores = reinforce.scores(params, example, POLICY)
-        priorities = draw(np.random.default_rng(0), scores, 8).priorities
-        makespans = example.problem.makespans(chromosomes(example.problem, priorities))
+        logits = reinforce.op_logits(params, example, POLICY)
+        priorities, _ = plackett_luce.draw(np.random.default_rng(0), logits, 8)
+        makespans = example.problem.makespans(priorities)
         expected.append(makespans.min() / example.problem.lower_bound)
     assert validation_cost(params, held_out, POLICY, config) == pytest.approx(np.mean(expected))
     many = dataclasses.replace(CONFIG, validation_samples=300)

@@ -23,7 +23,7 @@ def evaluate_batch(
       graph: what ``columns.machine_columns`` prepared.
       packed: the same in one buffer (``pack``).
       chromosomes: float32[B, genes].
-      generation: ``rcpsp_kernel.PARALLEL``, ``SERIAL`` or ``LOOKAHEAD``.
+      generation: ``rcpsp_kernel.PARALLEL`` or ``SERIAL``.
       num_threads: all cores by default, where the batch is worth it.
     """
     genes = np.ascontiguousarray(chromosomes, np.float32)

@@ -3,7 +3,7 @@
 from regal_jax.environments.rcpsp import kernel
 from regal_jax.native import bridge
 
-TARGETS = ("regal_jax_machines", "regal_jax_machines_serial", "regal_jax_machines_lookahead")
+TARGETS = ("regal_jax_machines", "regal_jax_machines_serial")
 """By generation."""
 
 
@@ -13,9 +13,8 @@ def makespans(packed, chromosomes, generation: int, *, scratch_words: int):
     Args:
       packed: int32[P], what ``batch.pack`` makes of a graph; padding at its end is ignored, so
         graphs of one length share a compilation.
-      chromosomes: float32[B, genes]. Genes may be padded: priorities begin at 0, windows (of
-        lookahead generation) in the middle.
-      generation: ``kernel.PARALLEL``, ``SERIAL`` or ``LOOKAHEAD``.
+      chromosomes: float32[B, genes], which may be padded.
+      generation: ``kernel.PARALLEL`` or ``SERIAL``.
       scratch_words: at least ``batch.scratch_words(graph)``.
     """
     return bridge.call(

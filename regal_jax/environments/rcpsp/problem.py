@@ -24,7 +24,6 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 GENERATIONS: dict[Generation, int] = {
     "parallel": kernel.PARALLEL,
     "serial": kernel.SERIAL,
-    "lookahead": kernel.LOOKAHEAD,
 }
 
 
@@ -71,25 +70,6 @@ class MachineProblem:
       highest priority of those whose producers are all scheduled, each at the earliest time, not
       before its producers end, at which its units are free for all its duration (at once if that
       is 0).
-    - "lookahead" (ours, after the parameterized active schedules of Goncalves, Mendes and Resende
-      2005, "A hybrid genetic algorithm for the job shop scheduling problem"): parallel generation
-      in which units may be held for an op that can't start yet. The second O genes are windows, in
-      units of the graph's longest duration; less than 2**-126 is none. At a decision time t,
-      candidates are the ready ops (those whose producers have been released) and the ops with a
-      window whose producers have all started, some at t just now perhaps, and end by t + window.
-      The candidate of highest priority of those not yet considered at t is considered next:
-
-      - A ready op that fits the free units starts, if it also fits beside what is held, of its
-        type, by those considered before it that could start before it would end. (So ops that
-        end in time fill the gap, and ops of demand 0 always start. An op that is refused here
-        holds nothing.)
-      - A ready op with a window that doesn't fit the free units, and an op that is not ready,
-        hold their demand until the decision at t is over. They could start when their producers
-        have ended and as many running ops, those started at t so far included, as must.
-
-      With all windows 0 this is parallel generation. When nothing runs, all candidates are ready
-      and all units free, so the first op starts: there is no deadlock.
-
     Times are float64 and compared exactly: integers stay exact up to 2**53.
 
     Args:
@@ -145,8 +125,8 @@ class MachineProblem:
 
     @property
     def num_genes(self) -> int:
-        """Genes of a chromosome: O priorities and, for "lookahead", O windows."""
-        return self.num_ops * (2 if self.generation == "lookahead" else 1)
+        """Genes of a chromosome: a priority an op."""
+        return self.num_ops
 
     @functools.cached_property
     def lower_bound(self) -> float:
@@ -178,7 +158,7 @@ class MachineProblem:
     def spec(self) -> MachineSpec:
         """The makespan of chromosomes padded to a ladder of sizes."""
         words = padded_size(batch.scratch_words(self._columns))
-        return MachineSpec(self.generation, self._blocks * self._length, words, self.backend)
+        return MachineSpec(self.generation, self._length, words, self.backend)
 
     @functools.cached_property
     def operand(self) -> Any:
@@ -191,21 +171,13 @@ class MachineProblem:
         return np.pad(self._packed, (0, padded_size(len(self._packed)) - len(self._packed)))
 
     def pad(self, chromosomes):
-        """Chromosomes in the layout of ``spec.costs``: each block gets genes that don't count."""
-        apart = chromosomes.reshape(len(chromosomes), self._blocks, self.num_ops)
+        """Chromosomes in the layout of ``spec.costs``: behind them genes that don't count."""
         numpy = jnp if isinstance(chromosomes, jax.Array) else np
-        padded = numpy.pad(apart, ((0, 0), (0, 0), (0, self._length - self.num_ops)))
-        return padded.reshape(len(chromosomes), self._blocks * self._length)
+        return numpy.pad(chromosomes, ((0, 0), (0, self._length - self.num_ops)))
 
     def unpad(self, chromosomes: np.ndarray) -> np.ndarray:
         """The reverse of ``pad``."""
-        apart = chromosomes.reshape(len(chromosomes), self._blocks, self._length)
-        return apart[:, :, : self.num_ops].reshape(len(chromosomes), self.num_genes)
-
-    @property
-    def _blocks(self) -> int:
-        """Blocks of genes: priorities and, for "lookahead", windows."""
-        return self.num_genes // self.num_ops
+        return chromosomes[:, : self.num_ops]
 
     @property
     def _length(self) -> int:
@@ -237,18 +209,11 @@ class MachineProblem:
         """float32[genes]: a chromosome that puts the ops in the schedule's order of starts.
 
         It decodes to a schedule that is no longer, if generation is "serial"; and to the same
-        schedule if that came from parallel generation and no op has duration 0. For "lookahead",
-        all windows are 0 or all 1, whichever is shorter.
+        schedule if that came from parallel generation and no op has duration 0. Priorities are in
+        (0, 1): ops by start, then end, then (at one moment) after producers.
         """
-        assert schedule.start is not None
-        priority = self._priorities(schedule.start)
-        if self.generation != "lookahead":
-            return priority
-        options = np.stack([np.append(priority, np.full_like(priority, w)) for w in (0.0, 1.0)])
-        return options[np.argmin(self.makespans(options))]
-
-    def _priorities(self, start: np.ndarray) -> np.ndarray:
-        """float32[O] in (0, 1): ops by start, then end, then (at one moment) after producers."""
+        start = schedule.start
+        assert start is not None
         levels = precedence.levels(self.graph)
         order = np.lexsort((np.arange(self.num_ops), levels, start + self.graph.duration, start))
         priority = np.empty(self.num_ops, np.float32)

@@ -130,13 +130,10 @@ class Shortest(NamedTuple):
 
 
 def shortest(problem: MachineProblem) -> Shortest:
-    """The rule whose schedule is shortest, the first of equals.
-
-    In the problem's generation; without windows, if that is "lookahead".
-    """
+    """The rule whose schedule is shortest, the first of equals, in the problem's
+    generation."""
     priorities = np.stack([genes(rule(problem.graph)) for rule in RULES.values()])
-    windows = ((0, 0), (0, problem.num_genes - problem.num_ops))
-    makespans = problem.makespans(np.pad(priorities, windows))
+    makespans = problem.makespans(priorities)
     best = int(np.argmin(makespans))
     return Shortest(list(RULES)[best], priorities[best], float(makespans[best]))
 

@@ -25,7 +25,7 @@ class Settings(Output, GivenPolicy, Comparison):
     sets: tuple[str, ...] = option(("j30", "j60", "j120"), "Files without their suffix.", least=1)
     test_graphs: int = option(1000, "Most instances of a set.")
     generations: tuple[str, ...] = option(
-        ("parallel", "serial", "lookahead"), "Ways to make a schedule.", least=1
+        ("parallel", "serial"), "Ways to make a schedule.", least=1
     )
     others: tuple[str, ...] = option(
         ("justification",), "Methods that have their own way, such as cp_sat."

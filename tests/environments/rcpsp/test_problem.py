@@ -34,10 +34,8 @@ def problems(draw, generation):
 
 def starts(problem: MachineProblem, row: np.ndarray) -> list[float]:
     """Start times by the oracle."""
-    plain, row = oracle.plain_machines(problem.graph), row.tolist()
-    if problem.generation == "lookahead":
-        return oracle.lookahead(plain, row[: problem.num_ops], row[problem.num_ops :])
-    return getattr(oracle, problem.generation)(plain, row)
+    plain = oracle.plain_machines(problem.graph)
+    return getattr(oracle, problem.generation)(plain, row.tolist())
 
 
 def test_by_hand():
@@ -53,20 +51,6 @@ def test_by_hand():
     assert serial.start.tolist() == [5, 5, 8, 7, 12, 0]
 
 
-def test_windows_by_hand():
-    """Op 1 (two units) waits for op 0; op 2 ends in time, op 3 would not and is held back.
-
-    With a window that is too short op 3 starts at once; but at 4, op 2 doesn't pass op 1.
-    """
-    graph = graph_of([(0, 1)], capacity=[2], demand=[1, 2, 1, 1], duration=[4, 1, 3, 5])
-    problem = MachineProblem(graph, generation="lookahead")
-    priority, no_window = [4, 3, 1, 2], [0, 0, 0, 0]
-    assert problem.starts([priority + no_window])[0].tolist() == [0, 7, 4, 0]
-    assert problem.starts([[*priority, 0, 1, 0, 0]])[0].tolist() == [0, 4, 0, 5]
-    too_short = np.float32(3.9 / 5)
-    assert problem.starts([[*priority, 0, too_short, 0, 0]])[0].tolist() == [0, 5, 6, 0]
-
-
 def test_ops_of_no_duration_and_what_they_make_ready_at_one_time():
     """Op 1 is ready in the second round at time 0; op 2, lower, has the unit from the first."""
     graph = graph_of([(0, 1)], capacity=[2], duration=[0, 4, 1, 1])
@@ -76,7 +60,7 @@ def test_ops_of_no_duration_and_what_they_make_ready_at_one_time():
     assert MachineProblem(one).starts([[1, 8, 7, 6]])[0].tolist() == [2, 2, 0, 1]
 
 
-@pytest.mark.parametrize("generation", ["parallel", "serial", "lookahead"])
+@pytest.mark.parametrize("generation", ["parallel", "serial"])
 def test_equals_the_oracle(generation):
     @settings(max_examples=150)
     @given(problems(generation))
@@ -102,7 +86,7 @@ def _check_order(graph, steps):
     assert np.all(place[graph.edges[:, 0]] < place[graph.edges[:, 2]])
 
 
-@pytest.mark.parametrize("generation", ["parallel", "serial", "lookahead"])
+@pytest.mark.parametrize("generation", ["parallel", "serial"])
 @pytest.mark.parametrize("num_ops", [63, 64, 65, 200])
 def test_larger_graphs(generation, num_ops):
     problem = MachineProblem(random_graph(num_ops, num_ops), generation=generation)
@@ -111,56 +95,36 @@ def test_larger_graphs(generation, num_ops):
     np.testing.assert_array_equal(problem.starts(rows), [starts(problem, row) for row in rows])
 
 
-@pytest.mark.parametrize("generation", ["parallel", "lookahead"])
-def test_sets_of_several_blocks(generation):
+def test_sets_of_several_blocks():
     """More than 4,096 ready ops of a type, in order of priority; each has its demand of room."""
     rng = np.random.default_rng(0)
     num_ops = 9000
     graph = graph_of([], capacity=[100], demand=rng.integers(1, 9, num_ops), duration=[1] * num_ops)
-    problem = MachineProblem(graph, generation=generation)
-    row = np.zeros((1, problem.num_genes), np.float32)
-    row[0, :num_ops] = rng.permutation(num_ops)
+    problem = MachineProblem(graph)
+    row = rng.permutation(num_ops).astype(np.float32)[None]
     start = problem.starts(row)[0]
     schedule = problem.decode(row[0])
     assert evaluate_machines(graph, schedule) == start.max() + 1
     used = np.bincount(start.astype(int), weights=graph.demand)
     assert np.all(used[:-1] > 92)  # more would fit, as long as any op is left
-    order = np.argsort(-row[0, :num_ops])
+    order = np.argsort(-row[0])
     first = order[np.cumsum(graph.demand[order]) <= 100]
     assert np.all(start[first] == 0)
 
 
-def test_windows_of_zero_or_less_are_parallel_generation():
-    @settings(max_examples=100)
-    @given(machine_graphs(), st.data())
-    def check(graph, data):
-        priority = data.draw(genes(graph.num_ops))
-        window = -np.abs(data.draw(genes(graph.num_ops)))
-        both = np.concatenate([priority, window], axis=1)
-        np.testing.assert_array_equal(
-            MachineProblem(graph, generation="lookahead").starts(both),
-            MachineProblem(graph).starts(priority),
-        )
-
-    check()
-
-
 @settings(max_examples=60)
-@given(machine_graphs(5, whole=True), st.data())
-def test_serial_generation_of_all_orders_has_the_optimum(graph, data):
+@given(machine_graphs(5, whole=True))
+def test_serial_generation_of_all_orders_has_the_optimum(graph):
     plain = oracle.plain_machines(graph)
     optimum = oracle.least_by_integers(plain)
     rows = np.array(list(oracle._priorities(plain)), np.float32)
     serial = MachineProblem(graph, generation="serial")
     assert serial.makespans(rows).min() == optimum == oracle.least_makespan(plain)
     assert MachineProblem(graph).makespans(rows).min() >= optimum
-    window = np.abs(data.draw(genes(graph.num_ops)))[:1].repeat(len(rows), 0)
-    lookahead = MachineProblem(graph, generation="lookahead")
-    assert lookahead.makespans(np.concatenate([rows, window], axis=1)).min() >= optimum
     assert serial.lower_bound <= optimum
 
 
-@pytest.mark.parametrize("generation", ["parallel", "serial", "lookahead"])
+@pytest.mark.parametrize("generation", ["parallel", "serial"])
 def test_inside_jit(generation):
     problem = MachineProblem(random_graph(1, 100), generation=generation)
     rows = np.random.default_rng(0).standard_normal((4, problem.num_genes)).astype(np.float32)
@@ -172,9 +136,9 @@ def test_inside_jit(generation):
     np.testing.assert_array_equal(mapped, [expected, expected[::-1]])
 
 
-@pytest.mark.parametrize("generation", ["parallel", "serial", "lookahead"])
+@pytest.mark.parametrize("generation", ["parallel", "serial"])
 def test_padded_graphs_share_a_compilation(generation):
-    code = {"parallel": 0, "serial": 1, "lookahead": 2}[generation]
+    code = {"parallel": 0, "serial": 1}[generation]
     assert code == getattr(rcpsp_kernel, generation.upper())
     traces = []
 
@@ -188,21 +152,20 @@ def test_padded_graphs_share_a_compilation(generation):
         assert batch.scratch_words(problem._columns) <= 5000
         packed = np.pad(problem.operand, (0, 2000 - len(problem.operand)), constant_values=-1)
         rows = np.random.default_rng(0).standard_normal((4, problem.num_genes)).astype(np.float32)
-        blocks = np.split(rows, problem.num_genes // num_ops, axis=1)
-        padded = [np.pad(block, ((0, 0), (0, 64 - num_ops)), constant_values=9) for block in blocks]
-        got = makespans(packed, np.concatenate(padded, axis=1))
+        padded = np.pad(rows, ((0, 0), (0, 64 - num_ops)), constant_values=9)
+        got = makespans(packed, padded)
         np.testing.assert_array_equal(got, problem.makespans(rows).astype(np.float32))
     assert len(traces) == 1
 
 
-@pytest.mark.parametrize("generation", [0, 1, 2])
+@pytest.mark.parametrize("generation", [0, 1])
 @pytest.mark.parametrize("num_ops", [1, 2, 63, 64, 65, 130])
 @pytest.mark.parametrize("num_types", [1, 2, 9])
 def test_the_kernel_stays_within_its_working_memory(generation, num_ops, num_types):
     graph = random_graph(num_ops, num_ops, num_types)
     columns = MachineProblem(graph)._columns
     packed, words = batch.pack(columns), batch.scratch_words(columns)
-    rows = np.random.default_rng(0).random((2, num_ops * (1 + (generation == 2))), np.float32)
+    rows = np.random.default_rng(0).random((2, num_ops), np.float32)
     scratch, makespan = np.full(words + 64, -7, np.int64), np.empty(2)
     addresses = (makespan.ctypes.data, 0, 0)
     kernel = rcpsp_kernel.KERNELS[generation]
@@ -224,9 +187,6 @@ def test_whole_numbers_are_exact():
     graph = graph_of([(0, 1)], capacity=[2**53], demand=[2**53, 1, 1], duration=[big, 1, big - 1])
     assert MachineProblem(graph).makespans([[3, 2, 1]])[0] == 2.0**53 - 1
     assert MachineProblem(graph, generation="serial").makespans([[1, 2, 3]])[0] == 2.0**53
-    held = graph_of([(0, 1)], capacity=[2**53], demand=[1] + [2**53] * 9, duration=[1] * 10)
-    row = [9, *[1] * 9, *[1] * 10]
-    assert MachineProblem(held, generation="lookahead").makespans([row])[0] == 10
 
 
 @settings(max_examples=100)
@@ -243,8 +203,6 @@ def test_encoding_keeps_the_order_of_starts(graph, data):
         parallel = MachineProblem(positive)
         schedule = parallel.decode(row)
         assert parallel.decode(parallel.encode(schedule)) == schedule
-        lookahead = MachineProblem(positive, generation="lookahead")
-        assert lookahead.decode(lookahead.encode(schedule)).makespan <= schedule.makespan
 
 
 def test_priorities_of_infinite_size():
@@ -262,7 +220,7 @@ def test_errors():
         MachineProblem(empty)
     with pytest.raises(GraphError, match=r"op 5 needs 2 units of machine type 0, .* capacity is 1"):
         MachineProblem(GRAPH.replace(capacity=np.array([1, 1])))
-    with pytest.raises(OptionError, match=r"parallel, serial, lookahead, got 'greedy'"):
+    with pytest.raises(OptionError, match=r"parallel, serial, got 'greedy'"):
         MachineProblem(GRAPH, generation="greedy")
     problem = MachineProblem(GRAPH)
     for wrong in (np.zeros((2, 7)), np.zeros(6)):
@@ -271,7 +229,7 @@ def test_errors():
     with pytest.raises(OptionError, match="not a number"):
         problem.makespans(np.full((1, 6), np.nan))
     with pytest.raises(OptionError, match="not a number"):
-        MachineProblem(GRAPH, generation="lookahead").decode([0.0] * 11 + [np.nan])
+        problem.decode([0.0] * 5 + [np.nan])
 
 
 def test_errors_of_the_graph_name_op_and_field():

@@ -23,7 +23,7 @@ from tests.search.rcpsp.cases import (
 )
 
 SMALL = BRKGAConfig(population=20, elites=4, children=14)
-GENERATIONS = ["parallel", "serial", "lookahead"]
+GENERATIONS = ["parallel", "serial"]
 
 
 class Impatient(Budget):

@@ -12,13 +12,13 @@ of its own, because compiling one takes seconds. Its ``evaluate`` takes
 All arrays lie in C order.
 """
 
-from regal_jax.environments.rcpsp.kernel import lookahead, parallel, serial
+from regal_jax.environments.rcpsp.kernel import parallel, serial
 from regal_jax.environments.rcpsp.kernel.buffers import scratch_words
 
-__all__ = ["HANDLERS", "KERNELS", "LOOKAHEAD", "PARALLEL", "SERIAL", "scratch_words"]
+__all__ = ["HANDLERS", "KERNELS", "PARALLEL", "SERIAL", "scratch_words"]
 
-PARALLEL, SERIAL, LOOKAHEAD = range(3)
+PARALLEL, SERIAL = range(2)
 
-KERNELS = (parallel.evaluate, serial.evaluate, lookahead.evaluate)
-HANDLERS = (parallel.handle, serial.handle, lookahead.handle)
-"""By PARALLEL, SERIAL, LOOKAHEAD."""
+KERNELS = (parallel.evaluate, serial.evaluate)
+HANDLERS = (parallel.handle, serial.handle)
+"""By PARALLEL, SERIAL."""

@@ -17,8 +17,7 @@ def scratch_words(num_ops: int, num_slots: int, num_types: int) -> int:
     rows = 5 * (num_ops + 2)
     parallel = 2 * num_slots + num_slots // 32 + num_slots // 4096 + 4 * num_types + 8
     serial = num_ops // 64 + 1 + 4 * num_slots + 5 * num_types
-    lookahead = (3 * num_types + 1) * (num_ops // 64 + 1) + 4 * num_slots + 6 * num_types
-    return order + num_ops + rows + max(parallel, serial, lookahead)
+    return order + num_ops + rows + max(parallel, serial)
 
 
 @inlined_with_arrays

@@ -14,10 +14,9 @@ from typing import get_args
 from absl.flags import FLAGS
 
 from regal_jax.datasets import corpora, flow_corpora
-from regal_jax.reporting import figures
 from regal_jax.studies import flags, launch
 from regal_jax.studies.corpus import Corpus
-from regal_jax.studies.gflownet import plots, report, training
+from regal_jax.studies.gflownet import report, training
 from regal_jax.studies.gflownet.settings import Training
 from regal_jax.training.gflownet import FlowLoss
 
@@ -47,7 +46,6 @@ def main(settings, folder) -> None:
     files = training.train_variants(corpus, output, variants, settings)
     rows = report.report_variants(files, SETTING, output)
     report.print_pairs(rows, SETTING, settings.losses[0], ["quarter_1", "quarter_4"])
-    figures.drawn(plots.plot_training_speedup, report.curves(files), output / "figure_4.png")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def main(settings, folder) -> None:
     rows = comparison.compare({"one graph": [graph]}, policies, output, settings)
     report.report(rows, "one graph", tables.over_seeds, settings, tables.PAPER_TABLE_1)
     if ("gflownet", 0) in policies and settings.targets:
-        robust.draw_targets(graph, policies["gflownet", 0], settings, output)
+        robust.report_targets(graph, policies["gflownet", 0], settings, output)
 
 
 if __name__ == "__main__":

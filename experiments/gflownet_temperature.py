@@ -23,11 +23,11 @@ def main(settings, folder) -> None:
     output = folder()
     files = temperature.train(settings, output)
     if files:
-        temperature.draw_regimes(files, output)
+        temperature.report_regimes(files, output)
     if settings.policy is not None:
-        temperature.draw_temperatures(policy_file(settings.policy), settings, output)
+        temperature.report_temperatures(policy_file(settings.policy), settings, output)
     elif files:
-        temperature.draw_temperatures(files[settings.regimes[-1]][0], settings, output)
+        temperature.report_temperatures(files[settings.regimes[-1]][0], settings, output)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Topoformer on layered graphs: train or load a policy, compare it on unseen ones (table 1, figure
-2 of neural_topological_ordering).
+"""Topoformer on layered graphs: train or load a policy, compare it on unseen ones (table
+1 of neural_topological_ordering).
 
   python experiments/topoformer_layered.py \\
     --flagfile=experiments/flags/smoke/topoformer_layered.flags
@@ -33,9 +33,7 @@ def main(settings, folder) -> None:
     )
     runs, tests = comparison.runs(policies, settings), graphs.layered_tests(settings)
     rows = comparison.compare(tests, runs, output, settings)
-    lines = comparison.report(rows, list(tests), runs, settings, PAPER_TABLE_1)
-    title = "Peak memory of layered graphs"
-    comparison.plot(lines, output / "figure_2.png", title, settings)
+    comparison.report(rows, list(tests), runs, settings, PAPER_TABLE_1)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Topoformer on real graphs: train or load a policy, compare it on unseen families (table 2, figure
-3 of neural_topological_ordering).
+"""Topoformer on real graphs: train or load a policy, compare it on unseen families
+(table 2 of neural_topological_ordering).
 
   python experiments/topoformer_real.py --flagfile=experiments/flags/smoke/topoformer_real.flags
 
@@ -37,11 +37,9 @@ def main(settings, folder) -> None:
     policies = training.policies(settings, train, shipped="peak_memory")
     runs = comparison.runs(policies, settings)
     rows = comparison.compare(tests, runs, output, settings)
-    lines = comparison.report(rows, list(tests), runs, settings, PAPER_TABLE_2)
+    comparison.report(rows, list(tests), runs, settings, PAPER_TABLE_2)
     for setting in tests:
         comparison.report_headroom(rows, setting, runs, settings, PAPER_TABLE_2)
-    title = "Peak memory of real graphs"
-    comparison.plot(lines, output / "figure_3.png", title, settings)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import pytest
 from regal_jax.policies.gflownet.policy import FlowConfig
 from regal_jax.training import checkpoints
 from tests.experiments.test_launchers_one_shot import (
-    is_picture,
     launch_again,
     launch_once,
     methods_of,
@@ -43,7 +42,6 @@ def test_gflownet_robust_smoke(tmp_path):
     seeds = {(row["method"], row["seed"]) for row in rows_of(tmp_path / "results.csv")}
     assert {seed for method, seed in seeds if method == "gflownet"} == {"0", "1"}
     assert {seed for method, seed in seeds if method == "critical_path"} == {"0"}
-    assert is_picture(tmp_path / "figure_2.png")
 
 
 def test_gflownet_generalise_smoke(tmp_path):
@@ -82,7 +80,6 @@ def test_gflownet_temperature_smoke(tmp_path):
     samples = rows_of(tmp_path / "samples.csv")
     assert len(samples) == 6 * 20
     assert {row["method"] for row in samples} == {"1", "0.3", "0.1", "0.03", "0.01", "0.005"}
-    assert all(is_picture(tmp_path / name) for name in ("figure_3.png", "figure_5.png"))
 
 
 def test_gflownet_loss_smoke(tmp_path):
@@ -91,7 +88,6 @@ def test_gflownet_loss_smoke(tmp_path):
     rows = rows_of(tmp_path / "results.csv")
     assert {row["method"] for row in rows} == {"log_partition_variance", "trajectory_balance"}
     assert {"quarter_1", "quarter_4", "validation_top_1"} <= {row["metric"] for row in rows}
-    assert is_picture(tmp_path / "figure_4.png")
 
 
 def test_gflownet_sizes_smoke(tmp_path):

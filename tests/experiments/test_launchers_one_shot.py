@@ -26,10 +26,6 @@ def launch_again(name, folder, *more):
     return launch_twice(script, folder, *rest)
 
 
-def is_picture(path):
-    return path.stat().st_size > 5000
-
-
 def methods_of(output):
     """The first column of all tables, cut at two spaces."""
     return [line.split("  ")[0] for line in output.splitlines()]

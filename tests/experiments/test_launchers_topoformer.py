@@ -22,7 +22,6 @@ def test_topoformer_layered_smoke(tmp_path):
     for label in ("depth_first_dp 0.5s", "random_orders 20", "xla_dfs", "topoformer greedy"):
         assert labels.count(label) == 2
     assert labels.count("topoformer beam 4") == 2
-    assert (tmp_path / "figure_2.png").stat().st_size > 5000
     assert (tmp_path / "training" / "best.policy").exists()
 
 
@@ -31,7 +30,6 @@ def test_topoformer_real_smoke(tmp_path):
     assert "20-40 nodes: gap of peak memory from approximate_dp 100 (2 graphs)" in output
     assert "40-60 nodes, graphs with at least 2 % headroom" in output
     assert "auto 100" in output
-    assert (tmp_path / "figure_3.png").stat().st_size > 5000
 
 
 def test_topoformer_encoders_smoke(tmp_path):

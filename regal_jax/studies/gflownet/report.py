@@ -1,13 +1,15 @@
 """Reports of robust scheduling: tables of comparisons, and what trainings of policies told."""
 
+import csv
+import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
+from regal_jax.graphs import files
 from regal_jax.reporting import results
-from regal_jax.reporting.curves import Curve, read_curve
 from regal_jax.studies.comparison import candidates
 from regal_jax.studies.comparison.candidates import Row
 from regal_jax.studies.gflownet import comparison, tables
@@ -58,7 +60,9 @@ def print_pairs(
         print(tables.paired_text(title, pairs) + "\n")
 
 
-def report_variants(files: Mapping[str, Sequence[Path]], setting: str, folder: Path) -> list[Row]:
+def report_variants(
+    policies: Mapping[str, Sequence[Path]], setting: str, folder: Path
+) -> list[Row]:
     """Prints what the trainings of variants reported, means over the seeds; the rows, which
     ``results.csv`` gets, too.
 
@@ -66,7 +70,7 @@ def report_variants(files: Mapping[str, Sequence[Path]], setting: str, folder: P
     each quarter of the steps, and the last "validation_top_1" and "validation_top".
     """
     rows = []
-    for label, some in files.items():
+    for label, some in policies.items():
         for seed, file in enumerate(some):
             common = {"setting": setting, "graph": setting, "ops": "", "method": label}
             read = _training_metrics(file.parent / "metrics.csv")
@@ -75,15 +79,6 @@ def report_variants(files: Mapping[str, Sequence[Path]], setting: str, folder: P
     title = f"{setting}: speedups of schedules during training, and at its end"
     print(tables.text(title, tables.over_seeds(rows, setting)) + "\n")
     return rows
-
-
-def curves(files: Mapping[str, Sequence[Path]], column: str = "speedup") -> dict[str, list[Curve]]:
-    """What the trainings of policies reported, by label; without those that have no numbers."""
-    found: dict[str, list[Curve]] = {}
-    for label, some in files.items():
-        read = [read_curve(file.parent / "metrics.csv", column) for file in some]
-        found[label] = [curve for curve in read if len(curve.steps)]
-    return {label: some for label, some in found.items() if some}
 
 
 def _report(
@@ -98,10 +93,11 @@ def _report(
 
 
 def _training_metrics(path: Path) -> dict[str, float]:
-    speedup = read_curve(path).values
-    parts = np.array_split(speedup, 4)
+    table = list(csv.DictReader(io.StringIO(files.read_text(path), newline="")))
+    numbers = {
+        column: [float(row[column]) for row in table if row[column]]
+        for column in ("speedup", *VALIDATION)
+    }
+    parts = np.array_split(numbers.pop("speedup"), 4)
     found = {f"quarter_{n}": float(part.mean()) for n, part in enumerate(parts, 1) if len(part)}
-    for column in VALIDATION:
-        values = read_curve(path, column).values
-        found |= {column: float(values[-1])} if len(values) else {}
-    return found
+    return found | {column: values[-1] for column, values in numbers.items() if values}

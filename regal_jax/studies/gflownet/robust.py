@@ -1,4 +1,5 @@
-"""Figure 2 of gflownet_robust_scheduling: schedules of one graph on the proxy and on targets."""
+"""What figure 2 of gflownet_robust_scheduling shows: schedules of one graph on the proxy and on
+targets."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.reporting import figures, results
+from regal_jax.reporting import results
 from regal_jax.studies.comparison import candidates
 from regal_jax.studies.flags import option
-from regal_jax.studies.gflownet import comparison, plots
+from regal_jax.studies.gflownet import comparison
 from regal_jax.studies.gflownet.settings import Comparison
 
 NEAR = 0.95
@@ -24,10 +25,10 @@ class Settings(Comparison):
     scatter_samples: int = option(250, "Schedules of each of them.")
 
 
-def draw_targets(
+def report_targets(
     graph: ComputationGraph, policy: Path | None, settings: Settings, folder: Path
 ) -> None:
-    """Figure 2, its numbers as rows, and what is to be seen in it."""
+    """The rows of figure 2, and what is to be seen in them."""
     temperatures, count = settings.scatter_temperatures, settings.scatter_samples
     sampled = comparison.sampled(graph, policy, temperatures, count, settings.num_devices)
     rows = candidates.scatter(graph, sampled, comparison.trial(settings))
@@ -37,11 +38,17 @@ def draw_targets(
         for metric in dict.fromkeys(row["metric"] for row in rows)
     }
     proxy = speedups.pop("proxy")
-    for name, correlation in plots.correlations(proxy, speedups).items():
-        good = speedups[name][proxy >= NEAR * proxy.max()]
+    for name, speedup in speedups.items():
+        good = speedup[proxy >= NEAR * proxy.max()]
         print(
-            f"{name}: correlation with the proxy {correlation:.2f}; the {len(good)} schedules at"
-            f" {NEAR:.0%} of the best proxy or above: {good.min():.2f} to {good.max():.2f}"
+            f"{name}: correlation with the proxy {correlation(proxy, speedup):.2f}; the"
+            f" {len(good)} schedules at {NEAR:.0%} of the best proxy or above: {good.min():.2f} to"
+            f" {good.max():.2f}"
         )
-    draw = plots.plot_proxy_against_targets
-    figures.drawn(draw, proxy, speedups, folder / "figure_2.png")
+
+
+def correlation(first: np.ndarray, second: np.ndarray) -> float:
+    """Pearson's; NaN where one is constant."""
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return float("nan")
+    return float(np.corrcoef(first, second)[0, 1])

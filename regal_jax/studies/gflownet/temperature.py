@@ -1,4 +1,5 @@
-"""Figures 3 and 5 of gflownet_robust_scheduling: temperatures of inference and of training."""
+"""Figures 3 and 5 of gflownet_robust_scheduling in numbers: temperatures of inference and of
+training."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from regal_jax.datasets.makespan_graphs import makespan_graph, makespan_graphs
-from regal_jax.reporting import figures, results, tables
+from regal_jax.reporting import results, tables
 from regal_jax.studies.comparison import candidates
 from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.flags import option
-from regal_jax.studies.gflownet import comparison, plots, report, training
+from regal_jax.studies.gflownet import comparison, report, training
 from regal_jax.studies.gflownet.settings import Training
 
 SETTING = "training temperatures"
@@ -40,16 +41,14 @@ def train(settings: Settings, folder: Path) -> dict[str, list[Path]]:
     return training.train_variants(Corpus("random graphs", train, test), folder, regimes, settings)
 
 
-def draw_regimes(files: dict[str, list[Path]], folder: Path) -> None:
-    """Figure 5, its numbers as rows, and their means."""
+def report_regimes(files: dict[str, list[Path]], folder: Path) -> None:
+    """The rows of figure 5, and their means."""
     rows = report.report_variants(files, SETTING, folder)
     report.print_pairs(rows, SETTING, list(files)[-1], ["validation_top_1"])
-    found = report.curves(files, "validation_top_1")
-    figures.drawn(plots.plot_generalisation, found, folder / "figure_5.png")
 
 
-def draw_temperatures(policy: Path | None, settings: Settings, folder: Path) -> None:
-    """Figure 3, its numbers as rows, and their means."""
+def report_temperatures(policy: Path | None, settings: Settings, folder: Path) -> None:
+    """The rows of figure 3, and their means."""
     graph, count = makespan_graph("erdos_renyi", 0, settings.small_graph_ops), settings.samples
     sampled = comparison.sampled(graph, policy, settings.temperatures, count, settings.num_devices)
     speedups = {
@@ -59,8 +58,6 @@ def draw_temperatures(policy: Path | None, settings: Settings, folder: Path) -> 
     results.write_results(folder / "samples.csv", _rows(graph.name, speedups))
     print(f"{graph.name}: speedups of {count} schedules at each temperature")
     print(tables.text_table([_line(name, values) for name, values in speedups.items()]))
-    by_temperature = {float(name): values for name, values in speedups.items()}
-    figures.drawn(plots.plot_speedups_by_temperature, by_temperature, folder / "figure_3.png")
 
 
 def _rows(graph: str, speedups: dict[str, np.ndarray]) -> list[results.Row]:

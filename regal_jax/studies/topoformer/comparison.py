@@ -8,13 +8,12 @@ from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.options import Decoding
 from regal_jax.policies.topological_order.policy import OrderingConfig
-from regal_jax.reporting import figures
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.regal import tables as regal_tables
-from regal_jax.studies.topoformer import graphs, plots, tables, training
+from regal_jax.studies.topoformer import graphs, tables, training
 from regal_jax.studies.topoformer.settings import RANDOM_METHODS, Comparison, Variants
-from regal_jax.studies.topoformer.tables import OrderingLine, PaperTable
+from regal_jax.studies.topoformer.tables import PaperTable
 from regal_jax.training import checkpoints
 
 WARM_UP = 1000
@@ -76,14 +75,13 @@ def report(
     runs: Sequence[Run],
     settings: Comparison,
     paper: PaperTable,
-) -> dict[str, list[OrderingLine]]:
-    """Prints a table for every setting of graphs; returns its lines."""
-    lines, base = {}, reference(settings)
+) -> None:
+    """Prints a table for every setting of graphs."""
+    base = reference(settings)
     for setting in names:
-        lines[setting] = tables.summary(rows, setting, [run.label for run in runs], base)
+        lines = tables.summary(rows, setting, [run.label for run in runs], base)
         title = f"{setting}: gap of peak memory from {base}"
-        print(tables.text(title, lines[setting], paper.get(setting, {})) + "\n")
-    return lines
+        print(tables.text(title, lines, paper.get(setting, {})) + "\n")
 
 
 def report_headroom(
@@ -102,14 +100,6 @@ def report_headroom(
     labels = [run.label for run in runs]
     lines = tables.summary(rows, setting, labels, reference(settings), subset=subset)
     print(tables.text(title, lines, paper.get(setting, {})) + "\n")
-
-
-def plot(
-    lines: Mapping[str, Sequence[OrderingLine]], path: Path, title: str, settings: Comparison
-) -> None:
-    """Draws figure 2 or 3, where matplotlib is there."""
-    draw = plots.plot_gap_against_time
-    figures.drawn(draw, lines, path, reference=reference(settings), title=title)
 
 
 def _baseline(method: str, settings: Comparison) -> Run:

@@ -1,7 +1,10 @@
 """What is reported of trainings."""
 
+import numpy as np
+import pytest
+
 from regal_jax.reporting import results
-from regal_jax.studies.gflownet import report
+from regal_jax.studies.gflownet import report, robust
 
 
 def by_metric(rows, method):
@@ -20,5 +23,10 @@ def test_variants_are_reported_by_quarters_of_their_steps(tmp_path, capsys):
     assert by_metric(rows, "two") == quarters | {"validation_top_1": 2.0}
     assert results.read_results(tmp_path / "results.csv") == rows
     assert "losses: speedups of schedules during training" in capsys.readouterr().out
-    assert [len(curve.steps) for curve in report.curves(files)["one"]] == [8]
-    assert report.curves(files, "validation_top") == {}
+
+
+def test_correlation():
+    proxy = np.array([1.0, 2.0, 3.0])
+    others = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [1.0, 3.0, 2.0], [2.0, 2.0, 2.0]])
+    found = [robust.correlation(proxy, other) for other in others]
+    assert found == pytest.approx([1.0, -1.0, 0.5, np.nan], nan_ok=True)

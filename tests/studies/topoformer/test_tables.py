@@ -2,10 +2,8 @@
 
 import pytest
 
-from regal_jax.errors import OptionError
 from regal_jax.studies.paper_numbers import Number
-from regal_jax.studies.topoformer import plots, tables
-from tests.reporting.test_plots import check_png
+from regal_jax.studies.topoformer import tables
 
 DP = "approximate_dp 10"
 
@@ -110,12 +108,3 @@ def test_tables_1_3_and_4_of_the_paper_agree_at_500_nodes():
         ]
         assert max(gaps) - min(gaps) < 0.15
         assert gaps[1] == gaps[2]
-
-
-def test_gap_against_time_is_drawn(tmp_path):
-    path = tmp_path / "figure.png"
-    lines = {"500 nodes": summary(), "1000 nodes": summary()}
-    plots.plot_gap_against_time(lines, path, reference=DP, title="t")
-    check_png(path)
-    with pytest.raises(OptionError, match="at least one method"):
-        plots.plot_gap_against_time({}, path, reference=DP, title="t")

@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from regal_jax.datasets.zoo.recipes.flax_convolutional import BasicBlock
-from regal_jax.datasets.zoo.recipes.flax_families import FORWARD, Family
+from regal_jax.datasets.zoo.recipes.flax_families import Family
 from regal_jax.datasets.zoo.recipes.flax_layers import (
     Classifier,
     ConvNorm,
@@ -14,15 +14,15 @@ from regal_jax.datasets.zoo.recipes.flax_layers import (
     identity,
     upsample,
 )
+from regal_jax.datasets.zoo.recipes.recipe import each
 
 IMAGES = ((16, 128, 128, 3),)
 
 
 class InceptionBlock(nn.Module):
-    """Branches of 1x1, 3x3 and 5x5 convolutions and of pooling; wide ones factorised."""
+    """Branches of 1x1, 3x3 and 5x5 convolutions and of pooling."""
 
     features: int
-    factorised: bool = False
 
     @nn.compact
     def __call__(self, x):
@@ -31,44 +31,26 @@ class InceptionBlock(nn.Module):
         branches = [
             ConvNorm(wide, 1)(x),
             ConvNorm(wide, 3)(ConvNorm(narrow, 1)(x)),
-            self._wide(ConvNorm(narrow, 1)(x)),
+            ConvNorm(narrow, 5)(ConvNorm(narrow, 1)(x)),
             ConvNorm(narrow, 1)(pooled),
         ]
         return jnp.concatenate(branches, axis=-1)
 
-    def _wide(self, x):
-        if not self.factorised:
-            return ConvNorm(self.features // 2, 5)(x)
-        for shape in ((1, 7), (7, 1)):
-            x = nn.relu(Norm()(nn.Conv(self.features, shape, use_bias=False)(x)))
-        return jnp.concatenate(
-            [nn.Conv(self.features // 4, shape)(x) for shape in ((1, 3), (3, 1))], axis=-1
-        )
-
 
 class Inception(nn.Module):
-    """Stages of Inception blocks; auxiliary classifiers optional, residual ones too."""
+    """Stages of Inception blocks."""
 
     stages: tuple[int, ...]
-    factorised: bool = False
-    auxiliary: bool = False
-    residual: bool = False
     remat: bool = False
 
     @nn.compact
     def __call__(self, x):
         x = downsample(ConvNorm(192)(ConvNorm(64, 7, 2)(x)))
-        logits = []
         for stage, count in enumerate(self.stages):
             for _ in range(count):
-                x = self._block(x, 64 * (stage + 1))
-            logits += [Classifier()(ConvNorm(128, 1)(x))] if self.auxiliary else []
+                x = block(InceptionBlock, self.remat)(64 * (stage + 1))(x)
             x = downsample(x)
-        return [*logits, Classifier()(x)]
-
-    def _block(self, x, features):
-        y = block(InceptionBlock, self.remat)(features, self.factorised)(x)
-        return x + nn.Conv(x.shape[-1], (1, 1))(y) if self.residual else y
+        return [Classifier()(x)]
 
 
 class SqueezeNet(nn.Module):
@@ -120,11 +102,9 @@ class FractalNet(nn.Module):
 class ExchangeUnit(nn.Module):
     """Parallel resolutions, each summed from all others, brought to its own size."""
 
-    depth: int = 2
-
     @nn.compact
     def __call__(self, scales):
-        for _ in range(self.depth):
+        for _ in range(2):
             scales = [BasicBlock(x.shape[-1])(x) for x in scales]
         return [nn.relu(self._gathered(scales, to)) for to in range(len(scales))]
 
@@ -146,17 +126,15 @@ class HRNet(nn.Module):
     """Resolutions kept in parallel and exchanged; one more each stage."""
 
     modules: tuple[int, ...]
-    width: int = 32
-    depth: int = 2
     remat: bool = False
 
     @nn.compact
     def __call__(self, x):
-        scales = [ConvNorm(self.width, 3, 2)(ConvNorm(64, 3, 2)(x))]
+        scales = [ConvNorm(32, 3, 2)(ConvNorm(64, 3, 2)(x))]
         for count in self.modules:
             scales.append(ConvNorm(2 * scales[-1].shape[-1], 3, 2)(scales[-1]))
             for _ in range(count):
-                scales = block(ExchangeUnit, self.remat)(self.depth)(scales)
+                scales = block(ExchangeUnit, self.remat)()(scales)
         parts = [upsample(x, 2**index) for index, x in enumerate(scales)]
         return nn.Conv(19, (1, 1))(jnp.concatenate(parts, axis=-1))
 
@@ -182,14 +160,13 @@ class ShakeNet(nn.Module):
     """Stages of blocks with several residual branches."""
 
     branches: int
-    blocks: int = 2
     remat: bool = False
 
     @nn.compact
     def __call__(self, x):
         x = ConvNorm(32, 3, 2)(x)
         for stage in range(3):
-            for _ in range(self.blocks):
+            for _ in range(2):
                 x = block(ShakeBlock, self.remat)(64 * 2**stage, self.branches)(x)
             x = downsample(x)
         return Classifier()(x)
@@ -248,38 +225,17 @@ class Columns(nn.Module):
         return [nn.relu(state + common) for state in states]
 
 
-def _columns(*sizes: tuple[int, int, int]) -> list[dict]:
-    return [dict(zip(("columns", "layers", "joined_every"), s, strict=True)) for s in sizes]
-
-
 FAMILIES = (
-    Family("inception", Inception, IMAGES, [
-        {"stages": (1, 2)}, {"stages": (2, 5, 2)}, {"stages": (3, 4, 2), "factorised": True},
-        {"stages": (3, 4, 2), "factorised": True, "auxiliary": True},
-        {"stages": (3, 6, 3), "residual": True},
-        {"stages": (3, 5, 3), "residual": True, "factorised": True},
-        {"stages": (5, 10, 5), "residual": True, "factorised": True, **FORWARD},
+    Family("inception", Inception, IMAGES, each("stages", (1, 2), (2, 5, 2))),
+    Family("squeezenet", SqueezeNet, IMAGES, each("fires", (16, 16, 32),
+                                                  (16, 16, 32, 32, 48, 48, 64, 64))),
+    Family("fractalnet", FractalNet, IMAGES, [{"order": 2, "blocks": 2},
+                                              {"order": 3, "blocks": 3}]),
+    Family("hrnet", HRNet, ((8, 256, 256, 3),), each("modules", (1, 1), (1, 1, 1))),
+    Family("shakenet", ShakeNet, IMAGES, each("branches", 2, 4)),
+    Family("slowfast", SlowFast, ((4, 32, 128, 128, 3),), each("stages", (1, 1), (1, 1, 1, 1))),
+    Family("columns", Columns, IMAGES, [
+        {"columns": 2, "layers": 4, "joined_every": 2},
+        {"columns": 4, "layers": 6, "joined_every": 3},
     ]),
-    Family("squeezenet", SqueezeNet, IMAGES, [
-        {"fires": (16, 16, 32)}, {"fires": (16, 16, 32, 32, 48, 48, 64, 64)},
-        {"fires": (16,) * 4 + (32,) * 4 + (48,) * 4 + (64,) * 4},
-    ]),
-    Family("fractalnet", FractalNet, IMAGES, [
-        {"order": 2, "blocks": 2}, {"order": 3, "blocks": 3}, {"order": 4, "blocks": 3},
-        {"order": 4, "blocks": 5}, {"order": 5, "blocks": 2}, {"order": 6, "blocks": 2, **FORWARD},
-    ]),
-    Family("hrnet", HRNet, ((8, 256, 256, 3),), [
-        {"modules": (1, 1)}, {"modules": (1, 1, 1)}, {"modules": (1, 2, 1)},
-        {"modules": (2, 1), "depth": 4, "width": 48}, {"modules": (1, 4, 3), **FORWARD},
-        {"modules": (1, 2, 2), "depth": 4, "width": 48, **FORWARD},
-    ]),
-    Family("shakenet", ShakeNet, IMAGES, [
-        {"branches": 2}, {"branches": 4}, {"branches": 8}, {"branches": 16, "blocks": 1},
-        {"branches": 5, "blocks": 3},
-    ]),
-    Family("slowfast", SlowFast, ((4, 32, 128, 128, 3),), [
-        {"stages": (1, 1)}, {"stages": (1, 1, 1, 1)}, {"stages": (3, 4, 6, 3)},
-    ]),
-    Family("columns", Columns, IMAGES, _columns((2, 4, 2), (4, 6, 3), (8, 6, 6), (8, 8, 2),
-                                                (16, 4, 4), (3, 20, 5))),
 )  # fmt: skip

@@ -5,7 +5,7 @@ from functools import partial
 import flax.linen as nn
 import jax.numpy as jnp
 
-from regal_jax.datasets.zoo.recipes.flax_families import FORWARD, Family
+from regal_jax.datasets.zoo.recipes.flax_families import Family
 from regal_jax.datasets.zoo.recipes.flax_layers import (
     Classifier,
     ConvNorm,
@@ -15,6 +15,7 @@ from regal_jax.datasets.zoo.recipes.flax_layers import (
     downsample,
     identity,
 )
+from regal_jax.datasets.zoo.recipes.recipe import each
 
 IMAGES = ((16, 128, 128, 3),)
 LARGE = ((16, 224, 224, 3),)
@@ -36,19 +37,16 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """1x1, grouped 3x3 and 1x1 convolutions and a shortcut; optionally squeeze-and-excite."""
+    """1x1, 3x3 in 32 groups, and 1x1 convolutions, and a shortcut (ResNeXt)."""
 
     features: int
     strides: int = 1
-    groups: int = 1
-    excite: bool = False
 
     @nn.compact
     def __call__(self, x):
         y = ConvNorm(self.features, 1)(x)
-        y = ConvNorm(self.features, 3, self.strides, self.groups)(y)
+        y = ConvNorm(self.features, 3, self.strides, 32)(y)
         y = ConvNorm(4 * self.features, 1, activation=identity)(y)
-        y = SqueezeExcite(16)(y) if self.excite else y
         if x.shape != y.shape:
             x = ConvNorm(4 * self.features, 1, self.strides, activation=identity)(x)
         return nn.relu(x + y)
@@ -74,7 +72,6 @@ class ResNet(nn.Module):
 
     kind: type[nn.Module]
     stages: tuple[int, ...]
-    options: tuple[tuple[str, object], ...] = ()
     width: int = 64
     remat: bool = False
 
@@ -84,8 +81,7 @@ class ResNet(nn.Module):
         for stage, count in enumerate(self.stages):
             for index in range(count):
                 strides = 2 if stage and index == 0 else 1
-                kind = block(self.kind, self.remat)
-                x = kind(self.width * 2**stage, strides, **dict(self.options))(x)
+                x = block(self.kind, self.remat)(self.width * 2**stage, strides)(x)
         return Classifier()(x)
 
 
@@ -267,50 +263,31 @@ class WaveNet(nn.Module):
     """Dilated causal convolutions whose skips are summed at the end."""
 
     stacks: int
-    layers: int = 10
 
     @nn.compact
     def __call__(self, x):
         x = nn.Conv(64, (2,), padding="CAUSAL")(x)
         skips = []
-        for index in range(self.stacks * self.layers):
-            x, skip = WaveNetLayer(2 ** (index % self.layers))(x)
+        for index in range(10 * self.stacks):
+            x, skip = WaveNetLayer(2 ** (index % 10))(x)
             skips.append(skip)
         return nn.Dense(256)(nn.relu(nn.Dense(256)(nn.relu(sum(skips)))))
 
 
-def _nets(kind: type[nn.Module], *stages: tuple[int, ...], **options: object) -> list[dict]:
-    return [{"kind": kind, "stages": s, "options": tuple(options.items())} for s in stages]
+def _nets(kind: type[nn.Module], *stages: tuple[int, ...]) -> list[dict]:
+    return each("stages", *stages, kind=kind)
 
 
 FAMILIES = (
-    Family("resnet", ResNet, LARGE, [
-        *_nets(BasicBlock, (2, 2, 2, 2), (1, 1, 1, 1), (3, 4, 6, 3)),
-        *_nets(Bottleneck, (3, 4, 6, 3), (3, 4, 23, 3)),
-    ]),
-    Family("resnet_v2", ResNet, LARGE, _nets(PreActivation, (2, 2, 2, 2), (1, 2, 2, 1),
-                                             (3, 4, 6, 3), (3, 4, 23, 3))),
-    Family("resnext", ResNet, LARGE, [
-        *_nets(Bottleneck, (2, 2, 2, 2), (2, 3, 4, 2), groups=32),
-        *_nets(Bottleneck, (2, 2, 2, 2), (3, 4, 6, 3), excite=True),
-    ]),
-    Family("vgg", VGG, LARGE, [{"stages": (1, 1, 2, 2, 2)}, {"stages": (2, 2, 3, 3, 3)},
-                               {"stages": (2, 2, 4, 4, 4)}]),
-    Family("densenet", DenseNet, LARGE, [
-        {"stages": (4, 4, 4)}, {"stages": (6, 6, 6)}, {"stages": (3, 6, 12, 8)},
-        {"stages": (8, 8, 8), "growth": 12, "inputs": ((32, 32, 32, 3),)},
-        {"stages": (6, 12, 24, 16), "modes": ("inference", "training")},
-        {"stages": (6, 12, 48, 32), **FORWARD},
-    ]),
-    Family("mobilenet", MobileNet, IMAGES, [{"depth": 0.5, "width": 0.5}, {}, {"depth": 2.0}]),
-    Family("efficientnet", MobileNet, LARGE, [
-        {"excite": True}, {"excite": True, "depth": 0.5}, {"excite": True, "depth": 1.8},
-        {"excite": True, "depth": 3.1, "width": 2.0, **FORWARD},
-    ]),
+    Family("resnet", ResNet, LARGE, _nets(BasicBlock, (2, 2, 2, 2), (1, 1, 1, 1))),
+    Family("resnet_v2", ResNet, LARGE, _nets(PreActivation, (2, 2, 2, 2), (1, 2, 2, 1))),
+    Family("resnext", ResNet, LARGE, _nets(Bottleneck, (2, 2, 2, 2), (2, 3, 4, 2))),
+    Family("vgg", VGG, LARGE, each("stages", (1, 1, 2, 2, 2), (2, 2, 3, 3, 3))),
+    Family("densenet", DenseNet, LARGE, each("stages", (4, 4, 4), (6, 6, 6))),
+    Family("mobilenet", MobileNet, IMAGES, [{"depth": 0.5, "width": 0.5}, {}]),
+    Family("efficientnet", MobileNet, LARGE, [{"excite": True}, {"excite": True, "depth": 0.5}]),
     Family("convnext", ConvNeXt, LARGE, [{"stages": (2, 2, 6, 2), "width": 40},
-                                         {"stages": (3, 3, 9, 3)}, {"stages": (3, 3, 27, 3)}]),
-    Family("shufflenet", ShuffleNet, IMAGES, [{"stages": (2, 4, 2)}, {"stages": (4, 8, 4)},
-                                              {"stages": (8, 16, 8)}]),
-    Family("wavenet", WaveNet, ((8, 4096, 1),), [{"stacks": 1}, {"stacks": 3}, {"stacks": 5},
-                                                 {"stacks": 2, "layers": 6}]),
+                                         {"stages": (3, 3, 9, 3)}]),
+    Family("shufflenet", ShuffleNet, IMAGES, each("stages", (2, 4, 2), (4, 8, 4))),
+    Family("wavenet", WaveNet, ((8, 4096, 1),), each("stacks", 1, 3)),
 )  # fmt: skip

@@ -6,10 +6,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from regal_jax.datasets.zoo.recipes.flax_families import Family, each
+from regal_jax.datasets.zoo.recipes.flax_families import Family
 from regal_jax.datasets.zoo.recipes.flax_generative import Generator
 from regal_jax.datasets.zoo.recipes.flax_layers import MLP
 from regal_jax.datasets.zoo.recipes.flax_trunk import Trunk
+from regal_jax.datasets.zoo.recipes.recipe import each
 
 _ACTIONS = ((256, 17), (256, 6), (256, 1), (256, 17))
 FIELDS = (128, 256)
@@ -97,10 +98,8 @@ class ActorCritic(nn.Module):
 
 
 FAMILIES = (
-    Family("neural_ode", NeuralODE, (FIELDS,), each("steps", 1, 4, 10, 24)),
-    Family("deep_equilibrium", DeepEquilibrium, (FIELDS,), [
-        {"steps": 4}, {"steps": 12}, {"steps": 20, "memory": 5}, {"steps": 40, "memory": 2},
-    ]),
-    Family("world_model", WorldModel, ((8, 12, 32, 32, 3), (8, 12, 6)), each("steps", 1, 3, 8)),
-    Family("actor_critic", ActorCritic, _ACTIONS, each("critics", 2, 5, 10, 20)),
+    Family("neural_ode", NeuralODE, (FIELDS,), each("steps", 1, 4)),
+    Family("deep_equilibrium", DeepEquilibrium, (FIELDS,), each("steps", 4, 12)),
+    Family("world_model", WorldModel, ((8, 12, 32, 32, 3), (8, 12, 6)), each("steps", 1, 3)),
+    Family("actor_critic", ActorCritic, _ACTIONS, each("critics", 2, 5)),
 )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -15,15 +14,9 @@ from regal_jax.datasets.zoo.recipes.recipe import Recipe
 Input = tuple[int, ...] | jax.ShapeDtypeStruct
 """Floats of a shape, or any array."""
 
-WITH_ADAM = 2
-"""The first variants of a family also give the graph of an Adam step."""
-
 
 class Family(NamedTuple):
-    """An architecture and its sizes.
-
-    A variant's option ``inputs`` replaces the family's; ``modes`` those it gets by its rank.
-    """
+    """An architecture and two of its sizes. A variant's option ``inputs`` replaces the family's."""
 
     name: str
     module: Callable[..., nn.Module]
@@ -31,31 +24,19 @@ class Family(NamedTuple):
     variants: Sequence[Mapping[str, Any]]
 
 
-FORWARD: Mapping[str, Any] = MappingProxyType({"modes": ("inference",)})
-"""Of variants whose training is too large."""
-
-
 def tokens(*shape: int) -> jax.ShapeDtypeStruct:
     """Integers of a shape."""
     return jax.ShapeDtypeStruct(shape, jnp.int32)
 
 
-def each(option: str, *values: Any, **more: Any) -> list[dict[str, Any]]:
-    """Variants that differ in one option."""
-    return [{option: value, **more} for value in values]
-
-
 def family_recipes(family: Family) -> Iterator[Recipe]:
     """One recipe a variant, numbered from 1; modules with a field ``remat`` can be checkpointed."""
-    checkpoints = can_checkpoint(family)
-    for rank, variant in enumerate(family.variants):
-        modes: Sequence[str] = jax_steps.ADAM if rank < WITH_ADAM else jax_steps.TRAINING
-        modes = (*modes, "training_checkpointed") if checkpoints else modes
-        modes = variant.get("modes", modes)
-        name = f"flax/{family.name}"
-        yield jax_steps.model_recipe(
-            f"{name}_{rank + 1}", name, partial(family_model, family, variant), modes
-        )
+    modes, name = jax_steps.ADAM, f"flax/{family.name}"
+    if can_checkpoint(family):
+        modes = jax_steps.CHECKPOINTED
+    for number, variant in enumerate(family.variants, 1):
+        make = partial(family_model, family, variant)
+        yield jax_steps.model_recipe(f"{name}_{number}", name, make, modes)
 
 
 def can_checkpoint(family: Family) -> bool:
@@ -83,7 +64,7 @@ def family_model(
     family: Family, variant: Mapping[str, Any], checkpointed: bool = False
 ) -> jax_steps.Model:
     """The model of one variant."""
-    options = {key: value for key, value in variant.items() if key not in ("inputs", "modes")}
+    options = {key: value for key, value in variant.items() if key != "inputs"}
     if checkpointed:
         options["remat"] = True
     return flax_model(family.module(**options), variant.get("inputs", family.inputs))

@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from regal_jax.datasets.zoo.recipes.flax_convolutional import BasicBlock
-from regal_jax.datasets.zoo.recipes.flax_families import Family, each, tokens
+from regal_jax.datasets.zoo.recipes.flax_families import Family, tokens
 from regal_jax.datasets.zoo.recipes.flax_layers import (
     MLP,
     Attention,
@@ -14,24 +14,21 @@ from regal_jax.datasets.zoo.recipes.flax_layers import (
     upsample,
 )
 from regal_jax.datasets.zoo.recipes.flax_trunk import Trunk
+from regal_jax.datasets.zoo.recipes.recipe import each
 
 IMAGE = (16, 128, 128, 3)
 FIELDS = (128, 256)
 
 
 class Perceptron(nn.Module):
-    """Dense layers of one width; ``residual`` adds each to its input."""
+    """Dense layers of one width."""
 
     layers: int
-    width: int = 1024
-    residual: bool = False
 
     @nn.compact
     def __call__(self, x):
-        x = nn.relu(nn.Dense(self.width)(x))
-        for _ in range(self.layers - 1):
-            y = nn.relu(nn.Dense(self.width)(x))
-            x = x + y if self.residual else y
+        for _ in range(self.layers):
+            x = nn.relu(nn.Dense(1024)(x))
         return nn.Dense(10)(x)
 
 
@@ -40,14 +37,13 @@ class MultiTask(nn.Module):
 
     tasks: int
     depth: int
-    head: int = 2
 
     @nn.compact
     def __call__(self, x):
         shared, outputs = Trunk(self.depth)(x), []
         for task in range(self.tasks):
             y = shared
-            for _ in range(self.head):
+            for _ in range(2):
                 y = BasicBlock(64)(y)
             dense = task % 2 == 0
             outputs.append(nn.Conv(task + 1, (1, 1))(upsample(y)) if dense else Classifier(10)(y))
@@ -55,18 +51,15 @@ class MultiTask(nn.Module):
 
 
 class GatedExperts(nn.Module):
-    """Multi-gate mixture of experts: tasks weigh shared experts, in levels."""
+    """Multi-gate mixture of experts: tasks weigh shared experts."""
 
     experts: int
     tasks: int
-    levels: int = 1
 
     @nn.compact
     def __call__(self, x):
-        states = [x] * self.tasks
-        for _ in range(self.levels):
-            shared = [MLP((256, 128))(states[i % self.tasks]) for i in range(self.experts)]
-            states = [self._gated(state, shared) for state in states]
+        shared = [MLP((256, 128))(x) for _ in range(self.experts)]
+        states = [self._gated(x, shared) for _ in range(self.tasks)]
         return [MLP((64, 1))(state) for state in states]
 
     def _gated(self, x, experts):
@@ -93,18 +86,16 @@ class CrossStitch(nn.Module):
 
 
 class Siamese(nn.Module):
-    """One tower on several images, compared in pairs."""
+    """One tower on two images, which are compared; it doesn't look at the others."""
 
     depth: int
-    views: int = 2
 
     @nn.compact
     def __call__(self, *images):
         trunk, head = Trunk(self.depth), nn.Dense(128)
-        vectors = [head(trunk(image).mean(axis=(1, 2))) for image in images[: self.views]]
+        vectors = [head(trunk(image).mean(axis=(1, 2))) for image in images[:2]]
         vectors = [v / jnp.linalg.norm(v, axis=-1, keepdims=True) for v in vectors]
-        pairs = [(a, b) for i, a in enumerate(vectors) for b in vectors[:i]]
-        return [-jnp.log(nn.softmax(a @ b.T) + 1e-6) for a, b in pairs]
+        return [-jnp.log(nn.softmax(vectors[1] @ vectors[0].T) + 1e-6)]
 
 
 class TwoTowers(nn.Module):
@@ -124,25 +115,11 @@ class TwoTowers(nn.Module):
 
 
 FAMILIES = (
-    Family("mlp", Perceptron, (FIELDS,), [*each("layers", 3, 4, 6, 8, 16),
-                                          *each("layers", 4, 12, 32, residual=True)]),
-    Family("multi_task", MultiTask, (IMAGE,), [
-        {"tasks": 2, "depth": 2}, {"tasks": 4, "depth": 2}, {"tasks": 4, "depth": 6},
-        {"tasks": 8, "depth": 2}, {"tasks": 8, "depth": 4, "head": 1},
-        {"tasks": 3, "depth": 4, "head": 6}, {"tasks": 16, "depth": 1, "head": 1},
-        {"tasks": 24, "depth": 1, "head": 1},
-    ]),
-    Family("mmoe", GatedExperts, (FIELDS,), [
-        {"experts": 3, "tasks": 2}, {"experts": 8, "tasks": 2}, {"experts": 8, "tasks": 4},
-        {"experts": 16, "tasks": 4, "levels": 2}, {"experts": 8, "tasks": 8, "levels": 3},
-        {"experts": 24, "tasks": 6}, {"experts": 6, "tasks": 3, "levels": 6},
-    ]),
-    Family("cross_stitch", CrossStitch, (IMAGE,), [
-        {"tasks": 2, "depth": 3}, {"tasks": 3, "depth": 4}, {"tasks": 4, "depth": 5},
-        {"tasks": 6, "depth": 5}, {"tasks": 10, "depth": 4},
-    ]),
-    Family("siamese", Siamese, (IMAGE,) * 6, [{"depth": 1}, {"depth": 4},
-                                              {"depth": 2, "views": 3},
-                                              {"depth": 2, "views": 6}]),
-    Family("two_towers", TwoTowers, (IMAGE, tokens(16, 32)), each("depth", 1, 2, 4, 6)),
+    Family("mlp", Perceptron, (FIELDS,), each("layers", 3, 4)),
+    Family("multi_task", MultiTask, (IMAGE,), each("tasks", 2, 4, depth=2)),
+    Family("mmoe", GatedExperts, (FIELDS,), each("experts", 3, 8, tasks=2)),
+    Family("cross_stitch", CrossStitch, (IMAGE,), [{"tasks": 2, "depth": 3},
+                                                   {"tasks": 3, "depth": 4}]),
+    Family("siamese", Siamese, (IMAGE,) * 6, each("depth", 1, 4)),
+    Family("two_towers", TwoTowers, (IMAGE, tokens(16, 32)), each("depth", 1, 2)),
 )  # fmt: skip

@@ -25,10 +25,9 @@ class DLRM(nn.Module):
 
 
 class DeepFM(nn.Module):
-    """A factorisation machine, a deep network and a cross network side by side."""
+    """A factorisation machine and a deep network side by side."""
 
     fields: int
-    crosses: int = 0
     width: int = 32
 
     @nn.compact
@@ -38,18 +37,14 @@ class DeepFM(nn.Module):
         total, squares = sum(vectors), sum(v * v for v in vectors)
         machine = 0.5 * jnp.sum(total * total - squares, axis=-1, keepdims=True)
         x = jnp.concatenate([dense, *vectors], axis=-1)
-        crossed = x
-        for _ in range(self.crosses):
-            crossed = x * nn.Dense(x.shape[-1])(crossed) + crossed
-        return nn.sigmoid(linear + machine + MLP((400, 400, 1))(x) + nn.Dense(1)(crossed))
+        return nn.sigmoid(linear + machine + MLP((400, 400, 1))(x) + nn.Dense(1)(x))
 
 
-def _recommenders(*fields: int, **options: object) -> list[dict]:
-    inputs = [((256, 13), tokens(256, count)) for count in fields]
-    return [{"fields": f, "inputs": i, **options} for f, i in zip(fields, inputs, strict=True)]
+def _recommenders(*fields: int) -> list[dict]:
+    return [{"fields": count, "inputs": ((256, 13), tokens(256, count))} for count in fields]
 
 
 FAMILIES = (
-    Family("dlrm", DLRM, (), _recommenders(4, 8, 26, 64)),
-    Family("deepfm", DeepFM, (), [*_recommenders(4, 16, 39), *_recommenders(8, 26, crosses=3)]),
+    Family("dlrm", DLRM, (), _recommenders(4, 8)),
+    Family("deepfm", DeepFM, (), _recommenders(4, 16)),
 )  # fmt: skip

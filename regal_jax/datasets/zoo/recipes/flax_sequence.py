@@ -6,31 +6,26 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from regal_jax.datasets.zoo.recipes.flax_families import FORWARD, Family, tokens
+from regal_jax.datasets.zoo.recipes.flax_families import Family, tokens
 from regal_jax.datasets.zoo.recipes.flax_layers import Attention, Classifier, block
+from regal_jax.datasets.zoo.recipes.recipe import each
 
 FRAMES = ((16, 64, 128),)
 
 
 class Unrolled(nn.Module):
-    """Stacked recurrent cells, step by step; ``both`` directions are joined."""
+    """Stacked recurrent cells, step by step."""
 
     cell: Callable[[int], nn.RNNCellBase]
     steps: int
     layers: int = 1
-    both: bool = False
     width: int = 256
 
     @nn.compact
     def __call__(self, x):
         frames = [x[:, step] for step in range(self.steps)]
         for _ in range(self.layers):
-            forward = self._layer(frames)
-            if self.both:
-                backward = self._layer(frames[::-1])[::-1]
-                pairs = zip(forward, backward, strict=True)
-                forward = [jnp.concatenate(pair, axis=-1) for pair in pairs]
-            frames = forward
+            frames = self._layer(frames)
         return nn.Dense(64)(frames[-1]), jnp.stack(frames, axis=1)
 
     def _layer(self, frames):
@@ -192,34 +187,18 @@ class ConvLSTMStack(nn.Module):
         return [nn.Conv(1, (1, 1))(frame) for frame in frames[-2:]]
 
 
-def _cells(cell: type, *sizes: tuple[int, int], **options: object) -> list[dict]:
-    return [{"cell": cell, "steps": n, "layers": layers, **options} for n, layers in sizes]
-
-
-def _grids(*sizes: tuple[int, int]) -> list[dict]:
-    return [{"rows": rows, "columns": columns} for rows, columns in sizes]
+def _cells(cell: type, *sizes: tuple[int, int]) -> list[dict]:
+    return [{"cell": cell, "steps": steps, "layers": layers} for steps, layers in sizes]
 
 
 FAMILIES = (
-    Family("lstm", Unrolled, FRAMES, [
-        *_cells(nn.OptimizedLSTMCell, (8, 1), (16, 2), (32, 1), (20, 4), (44, 2)),
-        *_cells(nn.LSTMCell, (16, 1), (32, 2)),
-        *_cells(nn.OptimizedLSTMCell, (16, 2), (24, 2), both=True),
-    ]),
-    Family("gru", Unrolled, FRAMES, [
-        *_cells(nn.GRUCell, (8, 1), (16, 2), (28, 3)), *_cells(nn.GRUCell, (16, 2), (24, 2),
-                                                              both=True),
-        *_cells(nn.MGUCell, (16, 2)), *_cells(nn.SimpleCell, (32, 4), (32, 8)),
-    ]),
-    Family("seq2seq", Seq2Seq, (tokens(16, 32), tokens(16, 32)), [{"steps": 4}, {"steps": 10},
-                                                                  {"steps": 24}]),
-    Family("wavefront_rnn", Wavefront, ((16, 16, 16, 64),), [
-        *_grids((4, 4), (6, 6), (4, 16), (10, 10), (12, 12)), {"rows": 16, "columns": 16, **FORWARD}
-    ]),
-    Family("s4", StateSpaceModel, ((8, 1024, 16),), [{"layers": 1}, {"layers": 4}, {"layers": 8}]),
-    Family("selective_scan", SelectiveModel, ((8, 512, 16),), [{"layers": 1}, {"layers": 3},
-                                                               {"layers": 6}, {"layers": 12}]),
-    Family("conv_lstm", ConvLSTMStack, ((8, 16, 32, 32, 3),), [
-        {"steps": 4, "layers": 1}, {"steps": 8, "layers": 3}, {"steps": 16, "layers": 3},
-    ]),
+    Family("lstm", Unrolled, FRAMES, _cells(nn.OptimizedLSTMCell, (8, 1), (16, 2))),
+    Family("gru", Unrolled, FRAMES, _cells(nn.GRUCell, (8, 1), (16, 2))),
+    Family("seq2seq", Seq2Seq, (tokens(16, 32), tokens(16, 32)), each("steps", 4, 10)),
+    Family("wavefront_rnn", Wavefront, ((16, 16, 16, 64),), [{"rows": 4, "columns": 4},
+                                                             {"rows": 6, "columns": 6}]),
+    Family("s4", StateSpaceModel, ((8, 1024, 16),), each("layers", 1, 4)),
+    Family("selective_scan", SelectiveModel, ((8, 512, 16),), each("layers", 1, 3)),
+    Family("conv_lstm", ConvLSTMStack, ((8, 16, 32, 32, 3),), [{"steps": 4, "layers": 1},
+                                                               {"steps": 8, "layers": 3}]),
 )  # fmt: skip

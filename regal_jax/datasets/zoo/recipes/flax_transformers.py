@@ -12,6 +12,7 @@ from regal_jax.datasets.zoo.recipes.flax_layers import (
     FeedForward,
     block,
 )
+from regal_jax.datasets.zoo.recipes.recipe import each
 
 VOCABULARY = 8192
 TEXT = (tokens(16, 128),)
@@ -95,23 +96,19 @@ class Translator(nn.Module):
 
 
 class ViT(nn.Module):
-    """Patches as tokens; with ``every`` heads after every few layers (early exits)."""
+    """Patches as tokens."""
 
     layers: int
     width: int = 384
-    every: int = 0
     remat: bool = False
 
     @nn.compact
     def __call__(self, x):
         x = nn.Conv(self.width, (16, 16), 16)(x).reshape(x.shape[0], -1, self.width)
         x = x + self.param("positions", nn.initializers.normal(0.02), x.shape[1:])
-        logits = []
-        for index in range(self.layers):
+        for _ in range(self.layers):
             x = block(EncoderLayer, self.remat)(6)(x)
-            if self.every and index % self.every == 0:
-                logits.append(Classifier()(nn.LayerNorm()(x)))
-        return [*logits, Classifier()(nn.LayerNorm()(x))]
+        return [Classifier()(nn.LayerNorm()(x))]
 
 
 class MixerLayer(nn.Module):
@@ -153,7 +150,6 @@ class Perceiver(nn.Module):
     """A few latents that attend to many inputs, then to themselves, again and again."""
 
     rounds: int
-    layers: int = 2
     latents: int = 128
     remat: bool = False
 
@@ -166,7 +162,7 @@ class Perceiver(nn.Module):
         for _ in range(self.rounds):
             latents = latents + Attention(1)(nn.LayerNorm()(latents), x)
             latents = latents + FeedForward()(nn.LayerNorm()(latents))
-            for _ in range(self.layers):
+            for _ in range(2):
                 latents = block(EncoderLayer, self.remat)()(latents)
         return Classifier()(latents)
 
@@ -219,22 +215,18 @@ class ExpertLayer(nn.Module):
 
 
 class MixtureOfExperts(nn.Module):
-    """A decoder whose layers, or every second, hold experts."""
+    """A decoder whose layers hold experts."""
 
     layers: int
     experts: int
-    dense: bool = False
-    every: int = 1
+    dense: bool
     remat: bool = False
 
     @nn.compact
     def __call__(self, ids):
         x = Embedding(512)(ids)
-        for index in range(self.layers):
-            if index % self.every == self.every - 1:
-                x = block(ExpertLayer, self.remat)(self.experts, self.dense)(x)
-            else:
-                x = block(EncoderLayer, self.remat)(causal=True)(x)
+        for _ in range(self.layers):
+            x = block(ExpertLayer, self.remat)(self.experts, self.dense)(x)
         return nn.Dense(VOCABULARY)(nn.LayerNorm()(x))
 
 
@@ -277,11 +269,10 @@ class WindowedViT(nn.Module):
 
 
 class CrossModal(nn.Module):
-    """Streams of several modalities that attend to one another at every few layers."""
+    """Streams of several modalities that attend to one another at every second layer."""
 
     layers: int
     streams: int = 2
-    every: int = 2
     remat: bool = False
 
     @nn.compact
@@ -289,7 +280,7 @@ class CrossModal(nn.Module):
         streams = [nn.Dense(256)(x) for x in inputs[: self.streams]]
         for layer in range(self.layers):
             streams = [block(EncoderLayer, self.remat)()(x) for x in streams]
-            if layer % self.every == self.every - 1:
+            if layer % 2:
                 streams = [self._exchanged(streams, i) for i in range(self.streams)]
         return Classifier()(jnp.concatenate(streams, axis=1))
 
@@ -302,34 +293,22 @@ _PIXELS = ((8, 1024, 64),)
 _STREAMS = tuple((8, length, 256) for length in (196, 77, 128, 64))
 
 
-def _depths(*layers: int, **options: object) -> list[dict]:
-    return [{"layers": count, **options} for count in layers]
-
-
-def _experts(*sizes: tuple[int, int], **options: object) -> list[dict]:
-    return [{"layers": layers, "experts": count, **options} for layers, count in sizes]
+def _experts(*sizes: tuple[int, int], dense: bool) -> list[dict]:
+    return [{"layers": layers, "experts": count, "dense": dense} for layers, count in sizes]
 
 
 FAMILIES = (
-    Family("transformer_encoder", LanguageModel, TEXT, _depths(1, 2, 4, 12)),
-    Family("transformer_decoder", LanguageModel, TEXT, _depths(1, 2, 4, 8, 24, causal=True)),
-    Family("transformer_parallel", LanguageModel, TEXT, _depths(2, 6, 12, causal=True,
-                                                                parallel=True)),
-    Family("encoder_decoder", Translator, (*TEXT, tokens(16, 64)), _depths(1, 2, 4, 6)),
-    Family("vit", ViT, IMAGES, [*_depths(2, 6, 12), *_depths(6, 12, every=2)]),
-    Family("mlp_mixer", LayerStack, SEQUENCES, _depths(2, 4, 8, 12, kind=MixerLayer)),
-    Family("gmlp", LayerStack, SEQUENCES, _depths(2, 6, 12, 30, kind=GatedLayer)),
-    Family("perceiver", Perceiver, _PIXELS, [{"rounds": 1}, {"rounds": 3}, {"rounds": 6},
-                                             {"rounds": 8, "layers": 1}]),
-    Family("moe_dispatched", MixtureOfExperts, TEXT, [
-        *_experts((1, 4), (2, 8), (4, 4), (4, 8), (4, 16), (2, 32)), *_experts((8, 8), every=2),
-    ]),
-    Family("moe_dense", MixtureOfExperts, TEXT, _experts((1, 4), (2, 4), (2, 8), (4, 8), (4, 16),
-                                                         (8, 8), (2, 64), dense=True)),
-    Family("swin", WindowedViT, IMAGES, [{"stages": (2, 2)}, {"stages": (2, 2, 2)},
-                                         {"stages": (2, 2, 6, 2)}, {"stages": (2, 2, 18, 2)}]),
-    Family("cross_modal", CrossModal, _STREAMS, [
-        {"layers": 2}, {"layers": 4, "streams": 3}, {"layers": 6, "streams": 4},
-        {"layers": 12, "streams": 2, "every": 3}, {"layers": 4, "streams": 4, "every": 1},
-    ]),
+    Family("transformer_encoder", LanguageModel, TEXT, each("layers", 1, 2)),
+    Family("transformer_decoder", LanguageModel, TEXT, each("layers", 1, 2, causal=True)),
+    Family("transformer_parallel", LanguageModel, TEXT, each("layers", 2, 6, causal=True,
+                                                             parallel=True)),
+    Family("encoder_decoder", Translator, (*TEXT, tokens(16, 64)), each("layers", 1, 2)),
+    Family("vit", ViT, IMAGES, each("layers", 2, 6)),
+    Family("mlp_mixer", LayerStack, SEQUENCES, each("layers", 2, 4, kind=MixerLayer)),
+    Family("gmlp", LayerStack, SEQUENCES, each("layers", 2, 6, kind=GatedLayer)),
+    Family("perceiver", Perceiver, _PIXELS, each("rounds", 1, 3)),
+    Family("moe_dispatched", MixtureOfExperts, TEXT, _experts((1, 4), (2, 8), dense=False)),
+    Family("moe_dense", MixtureOfExperts, TEXT, _experts((1, 4), (2, 4), dense=True)),
+    Family("swin", WindowedViT, IMAGES, each("stages", (2, 2), (2, 2, 2))),
+    Family("cross_modal", CrossModal, _STREAMS, [{"layers": 2}, {"layers": 4, "streams": 3}]),
 )  # fmt: skip

@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from regal_jax.datasets.zoo.recipes.flax_convolutional import BasicBlock
-from regal_jax.datasets.zoo.recipes.flax_families import FORWARD, Family
+from regal_jax.datasets.zoo.recipes.flax_families import Family
 from regal_jax.datasets.zoo.recipes.flax_layers import (
     Attention,
     ConvNorm,
@@ -13,6 +13,7 @@ from regal_jax.datasets.zoo.recipes.flax_layers import (
     downsample,
     upsample,
 )
+from regal_jax.datasets.zoo.recipes.recipe import each
 
 IMAGES = ((8, 128, 128, 3),)
 
@@ -28,29 +29,17 @@ class DoubleConv(nn.Module):
         return ConvNorm(self.features)(ConvNorm(self.features)(x))
 
 
-class AttentionGate(nn.Module):
-    """A skip weighted by what the decoder knows."""
-
-    @nn.compact
-    def __call__(self, skip, x):
-        width = skip.shape[-1] // 2
-        hidden = nn.relu(nn.Conv(width, (1, 1))(skip) + nn.Conv(width, (1, 1))(x))
-        return skip * nn.sigmoid(nn.Conv(1, (1, 1))(hidden))
-
-
 class UNet(nn.Module):
-    """Down, up, and a skip at each level; gates and deep supervision optional."""
+    """Down, up, and a skip at each level."""
 
-    levels: int = 4
+    levels: int
     width: int = 32
-    gated: bool = False
-    supervised: bool = False
     remat: bool = False
 
     @nn.compact
     def __call__(self, x):
         conv = block(DoubleConv, self.remat)
-        skips, heads = [], []
+        skips = []
         for level in range(self.levels):
             x = conv(self.width * 2**level)(x)
             skips.append(x)
@@ -58,18 +47,15 @@ class UNet(nn.Module):
         x = conv(self.width * 2**self.levels)(x)
         for level in reversed(range(self.levels)):
             x = nn.ConvTranspose(self.width * 2**level, (2, 2), strides=(2, 2))(x)
-            skip = AttentionGate()(skips[level], x) if self.gated else skips[level]
-            x = conv(self.width * 2**level)(skip, x)
-            heads += [nn.Conv(1, (1, 1))(x)] if self.supervised else []
-        return [*heads, nn.Conv(1, (1, 1))(x)]
+            x = conv(self.width * 2**level)(skips[level], x)
+        return [nn.Conv(1, (1, 1))(x)]
 
 
 class UNetPlusPlus(nn.Module):
     """A triangle of nested decoders, densely connected."""
 
-    levels: int = 3
+    levels: int
     width: int = 32
-    supervised: bool = True
     remat: bool = False
 
     @nn.compact
@@ -85,8 +71,7 @@ class UNetPlusPlus(nn.Module):
                 nodes[row, column] = conv(self.width * 2**row)(
                     *before, upsample(nodes[row + 1, column - 1])
                 )
-        columns = range(1 if self.supervised else self.levels, self.levels + 1)
-        return [nn.Conv(1, (1, 1))(nodes[0, column]) for column in columns]
+        return [nn.Conv(1, (1, 1))(nodes[0, column]) for column in range(1, self.levels + 1)]
 
 
 class UNet3Plus(nn.Module):
@@ -127,14 +112,12 @@ class TimeBlock(nn.Module):
 
 
 class PixelAttention(nn.Module):
-    """Self-attention over pixels, and to a context if there is one."""
+    """Self-attention over pixels."""
 
     @nn.compact
-    def __call__(self, x, context=None):
+    def __call__(self, x):
         flat = x.reshape(x.shape[0], -1, x.shape[-1])
         flat = flat + Attention(4)(nn.LayerNorm()(flat))
-        if context is not None:
-            flat = flat + Attention(4)(nn.LayerNorm()(flat), context)
         return flat.reshape(x.shape)
 
 
@@ -154,7 +137,7 @@ class DiffusionUNet(nn.Module):
     remat: bool = False
 
     @nn.compact
-    def __call__(self, x, time, context=None):
+    def __call__(self, x, time):
         residual = block(TimeBlock, self.remat)
         time = nn.Dense(4 * self.width)(time_embedding(time, self.width))
         time = nn.Dense(4 * self.width)(nn.silu(time))
@@ -163,7 +146,7 @@ class DiffusionUNet(nn.Module):
         for level in range(self.levels):
             for _ in range(self.blocks):
                 x = residual(self.width * 2**level)(x, time)
-                x = PixelAttention()(x, context) if level else x
+                x = PixelAttention()(x) if level else x
                 skips.append(x)
             if level + 1 < self.levels:
                 x = nn.Conv(x.shape[-1], (3, 3), strides=2)(x)
@@ -173,7 +156,7 @@ class DiffusionUNet(nn.Module):
             for _ in range(self.blocks + 1):
                 joined = jnp.concatenate([x, skips.pop()], axis=-1)
                 x = residual(self.width * 2**level)(joined, time)
-                x = PixelAttention()(x, context) if level else x
+                x = PixelAttention()(x) if level else x
             x = nn.Conv(x.shape[-1], (3, 3))(upsample(x)) if level else x
         return nn.Conv(3, (3, 3))(nn.silu(nn.GroupNorm(8)(x)))
 
@@ -257,31 +240,14 @@ class Detector(nn.Module):
 
 
 _NOISY = ((8, 64, 64, 3), (8,))
-_GUIDED = (*_NOISY, (8, 77, 256))
 
 FAMILIES = (
-    Family("unet", UNet, IMAGES, [
-        {"levels": 2}, {"levels": 3}, {"levels": 4}, {"levels": 5}, {"levels": 3, "gated": True},
-        {"levels": 5, "gated": True}, {"levels": 4, "supervised": True},
-        {"levels": 6, "gated": True, "supervised": True},
-    ]),
-    Family("unet_plus_plus", UNetPlusPlus, IMAGES, [
-        {"levels": 2}, {"levels": 3}, {"levels": 4}, {"levels": 5}, {"levels": 6, "width": 16},
-        {"levels": 4, "supervised": False},
-    ]),
-    Family("unet_3_plus", UNet3Plus, IMAGES, [{"levels": 2}, {"levels": 3}, {"levels": 4},
-                                              {"levels": 6, "width": 16}]),
-    Family("diffusion_unet", DiffusionUNet, _NOISY, [
-        {"levels": 2, "blocks": 1}, {"levels": 2}, {"levels": 3}, {"levels": 4, "blocks": 1},
-        {"levels": 2, "inputs": _GUIDED}, {"levels": 3, "inputs": _GUIDED},
-        {"levels": 4, "blocks": 3, **FORWARD}, {"levels": 4, "inputs": _GUIDED, **FORWARD},
-    ]),
-    Family("hourglass", StackedHourglass, ((8, 256, 256, 3),), [
-        {"stacks": 1, "depth": 2}, {"stacks": 1}, {"stacks": 2}, {"stacks": 4},
-        {"stacks": 5, "depth": 3}, {"stacks": 8, **FORWARD},
-    ]),
-    Family("bifpn_detector", Detector, ((8, 512, 512, 3),), [
-        {"layers": 1, "scales": 3}, {"layers": 2}, {"layers": 3, "scales": 5},
-        {"layers": 6, "scales": 5, **FORWARD},
-    ]),
+    Family("unet", UNet, IMAGES, each("levels", 2, 3)),
+    Family("unet_plus_plus", UNetPlusPlus, IMAGES, each("levels", 2, 3)),
+    Family("unet_3_plus", UNet3Plus, IMAGES, each("levels", 2, 3)),
+    Family("diffusion_unet", DiffusionUNet, _NOISY, [{"levels": 2, "blocks": 1}, {"levels": 2}]),
+    Family("hourglass", StackedHourglass, ((8, 256, 256, 3),), [{"stacks": 1, "depth": 2},
+                                                                {"stacks": 1}]),
+    Family("bifpn_detector", Detector, ((8, 512, 512, 3),), [{"layers": 1, "scales": 3},
+                                                             {"layers": 2}]),
 )  # fmt: skip

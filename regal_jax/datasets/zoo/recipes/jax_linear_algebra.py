@@ -28,13 +28,13 @@ def joined(tiles: Tiles, count: int) -> jax.Array:
     return jnp.block([[tiles[i, j] for j in range(count)] for i in range(count)])
 
 
-def blocked_product(a: jax.Array, b: jax.Array, *, count: int, tree: bool) -> jax.Array:
-    """A product by tiles, partial products summed one by one or as a tree."""
+def blocked_product(a: jax.Array, b: jax.Array, *, count: int) -> jax.Array:
+    """A product by tiles, partial products summed one by one."""
     left, right, made = split(a, count), split(b, count), {}
     for i in range(count):
         for j in range(count):
             parts = [left[i, k] @ right[k, j] for k in range(count)]
-            made[i, j] = tree_sum(parts) if tree else sum(parts[1:], parts[0])
+            made[i, j] = sum(parts[1:], parts[0])
     return joined(made, count)
 
 
@@ -118,25 +118,14 @@ def blocked_lu(matrix: jax.Array, *, count: int) -> list[jax.Array]:
     return list(tiles.values())
 
 
-def tiled_qr(matrix: jax.Array, *, count: int, tree: bool) -> list[jax.Array]:
-    """The upper factor's tiles; each column is eliminated in a row (flat) or as a tree."""
+def tiled_qr(matrix: jax.Array, *, count: int) -> list[jax.Array]:
+    """The upper factor's tiles; each column is eliminated from the top down."""
     tiles = split(matrix, count)
     for k in range(count):
-        for i in range(k, count) if tree else (k,):
-            _factor(tiles, (i,), k, count)
-        for top, below in _eliminations(k, count, tree):
-            _factor(tiles, (top, below), k, count)
+        _factor(tiles, (k,), k, count)
+        for below in range(k + 1, count):
+            _factor(tiles, (k, below), k, count)
     return [tiles[i, j] for i in range(count) for j in range(i, count)]
-
-
-def _eliminations(k: int, count: int, tree: bool) -> list[tuple[int, int]]:
-    if not tree:
-        return [(k, i) for i in range(k + 1, count)]
-    pairs, step = [], 1
-    while k + step < count:
-        pairs += [(i, i + step) for i in range(k, count - step, 2 * step)]
-        step *= 2
-    return pairs
 
 
 def _factor(tiles: Tiles, rows: tuple[int, ...], k: int, count: int) -> None:
@@ -210,26 +199,15 @@ def _transform(rows: list[jax.Array]) -> list[jax.Array]:
     return [a + b for a, b in pairs] + [a - b for a, b in pairs]
 
 
-def polynomial(matrix: jax.Array, *, degree: int, paterson: bool) -> jax.Array:
-    """A Taylor series of exp by Horner's scheme or by Paterson and Stockmeyer's."""
+def polynomial(matrix: jax.Array, *, degree: int) -> jax.Array:
+    """A Taylor series of exp by Horner's scheme."""
     unit = jnp.eye(matrix.shape[0])
     factors = [1.0]
     for k in range(1, degree + 1):
         factors.append(factors[-1] / k)
-    if not paterson:
-        total: Any = factors[-1] * unit
-        for factor in reversed(factors[:-1]):
-            total = total @ matrix + factor * unit
-        return total
-    width = max(1, round(degree**0.5))
-    powers = [unit, matrix]
-    for _ in range(width - 1):
-        powers.append(powers[-1] @ matrix)
-    groups = [factors[i : i + width] for i in range(0, degree + 1, width)]
-    sums = [sum(f * p for f, p in zip(group, powers, strict=False)) for group in groups]
-    total = sums[-1]
-    for part in reversed(sums[:-1]):
-        total = total @ powers[width] + part
+    total: Any = factors[-1] * unit
+    for factor in reversed(factors[:-1]):
+        total = total @ matrix + factor * unit
     return total
 
 

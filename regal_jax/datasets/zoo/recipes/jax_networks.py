@@ -57,33 +57,22 @@ def _folded(combine, parts: list[jax.Array]) -> jax.Array:
     return total
 
 
-def prefix_sums(rows: jax.Array, *, size: int, lean: bool) -> jax.Array:
-    """Parallel prefixes by Brent and Kung's network (lean) or Kogge and Stone's."""
+def prefix_sums(rows: jax.Array, *, size: int) -> jax.Array:
+    """Parallel prefixes by Kogge and Stone's network."""
     values, step = [rows[i] for i in range(size)], 1
-    if not lean:
-        while step < size:
-            values = [v if i < step else v * values[i - step] for i, v in enumerate(values)]
-            step *= 2
-        return jnp.stack(values)
-    steps = [2**k for k in range(size.bit_length() - 1)]
-    for step in steps:
-        for i in range(2 * step - 1, size, 2 * step):
-            values[i] = values[i] * values[i - step]
-    for step in reversed(steps):
-        for i in range(3 * step - 1, size, 2 * step):
-            values[i] = values[i] * values[i - step]
+    while step < size:
+        values = [v if i < step else v * values[i - step] for i, v in enumerate(values)]
+        step *= 2
     return jnp.stack(values)
 
 
-def wavelets(image: jax.Array, *, levels: int, packets: bool) -> list[jax.Array]:
-    """Haar bands of an image, recursively of the lowest band or of all (packets)."""
+def wavelets(image: jax.Array, *, levels: int) -> list[jax.Array]:
+    """Haar bands of an image, recursively of the lowest band."""
     if not levels:
         return [image]
     rows = image[::2] + image[1::2], image[::2] - image[1::2]
     bands = [band for x in rows for band in (x[:, ::2] + x[:, 1::2], x[:, ::2] - x[:, 1::2])]
-    deeper = bands if packets else bands[:1]
-    inner = [part for x in deeper for part in wavelets(x, levels=levels - 1, packets=packets)]
-    return inner + ([] if packets else bands[1:])
+    return wavelets(bands[0], levels=levels - 1) + bands[1:]
 
 
 def alignment(first: jax.Array, second: jax.Array, *, count: int) -> jax.Array:
@@ -119,15 +108,11 @@ def beam_search(table: jax.Array, start: jax.Array, *, width: int, steps: int) -
 
 
 def tiled_attention(
-    query: jax.Array, key: jax.Array, value: jax.Array, *, rows: int, columns: int, causal: bool
+    query: jax.Array, key: jax.Array, value: jax.Array, *, rows: int, columns: int
 ) -> jax.Array:
     """Attention in tiles with a running maximum and sum (as in FlashAttention)."""
     keys, values = jnp.split(key, columns), jnp.split(value, columns)
-    made = []
-    for row, tile in enumerate(jnp.split(query, rows)):
-        last = (row + 1) * columns // rows if causal else columns
-        made.append(_attended(tile, keys[:last], values[:last]))
-    return jnp.concatenate(made)
+    return jnp.concatenate([_attended(tile, keys, values) for tile in jnp.split(query, rows)])
 
 
 def _attended(query: jax.Array, keys: list[jax.Array], values: list[jax.Array]) -> jax.Array:

@@ -15,7 +15,7 @@ from regal_jax.datasets.zoo.recipes import jax_networks as networks
 from regal_jax.datasets.zoo.recipes import jax_simulations as simulations
 from regal_jax.datasets.zoo.recipes import jax_statistics as statistics
 from regal_jax.datasets.zoo.recipes import jax_steps
-from regal_jax.datasets.zoo.recipes.recipe import Recipe, Source
+from regal_jax.datasets.zoo.recipes.recipe import Recipe, Source, each
 
 Size = Mapping[str, Any]
 
@@ -23,9 +23,7 @@ Size = Mapping[str, Any]
 class Program(NamedTuple):
     """A function, the arguments for one of its sizes, and its sizes (keyword arguments).
 
-    The first ``learned`` arguments are parameters, by which training differentiates. A size's
-    ``modes`` replaces the program's.
-    """
+    The first ``learned`` arguments are parameters, by which training differentiates."""
 
     family: str
     function: Callable[..., Any]
@@ -43,15 +41,14 @@ def recipes() -> Iterator[Recipe]:
                 f"jax/{program.family}_{rank + 1}",
                 f"jax/{program.family}",
                 partial(program_model, program, size),
-                size.get("modes", program.modes),
+                program.modes,
             )
 
 
 def program_model(program: Program, size: Size, checkpointed: bool = False) -> jax_steps.Model:
     """The program of one size."""
-    options = {key: value for key, value in size.items() if key != "modes"}
-    arguments = tuple(program.arguments(**options))
-    function = partial(program.function, **options)
+    arguments = tuple(program.arguments(**size))
+    function = partial(program.function, **size)
 
     def apply(params: Any, state: Any, inputs: Any, training: bool) -> tuple[Any, Any]:
         return function(*params, *inputs), state
@@ -79,17 +76,8 @@ def _network(widths: Sequence[int], *shapes: tuple[int, ...]) -> Callable[..., S
     return lambda **size: [_layers(*widths), *(_floats(*shape) for shape in shapes)]
 
 
-def _each(key: str, *values: Any, **more: Any) -> list[Size]:
-    return [{key: value, **more} for value in values]
-
-
 def _grid(first: str, second: str, *pairs: tuple[Any, Any], **more: Any) -> list[Size]:
     return [{first: a, second: b, **more} for a, b in pairs]
-
-
-def _untrained(*sizes: Size) -> list[Size]:
-    """Sizes whose training is too large."""
-    return [{**size, "modes": FORWARD} for size in sizes]
 
 
 def _optimizer(layers: int, rule: str) -> Sequence[Any]:
@@ -136,115 +124,93 @@ def _matrix_chain(matrices: Any, *, count: int, split_at: int) -> Any:
 FORWARD = ("inference",)
 _SQUARE = _arrays((1024, 1024))
 _PAIR = _arrays((1024, 1024), (1024, 1024))
+_MATRIX = _arrays((960, 960))
+_MIXTURE = _arrays((4096, 16), (32, 16))
 _SYSTEM = _arrays((512, 512), (512,))
 _ROWS = _arrays((64, 4096))
 _CLOUD = _arrays((1024, 3), (1024, 3))
 _PLANE = (2, 64, 64, 64, 1)
 
 PROGRAMS = (
-    Program("matmul_tiles", algebra.blocked_product, _PAIR, [
-        *_each("count", 2, 4, 6, 8, tree=False), *_each("count", 4, 8, 10, tree=True),
-    ], learned=2),
-    Program("strassen", algebra.strassen, _PAIR, _each("depth", 1, 2, 3), learned=2),
-    Program("winograd", algebra.winograd, _PAIR, _each("depth", 1, 2, 3), learned=2),
-    Program("cholesky_tiles", algebra.blocked_cholesky, _arrays((960, 960)),
-            _each("count", 2, 4, 6, 8, 12), FORWARD),
-    Program("lu_tiles", algebra.blocked_lu, _arrays((960, 960)), _each("count", 2, 4, 6, 8, 12),
-            FORWARD),
-    Program("qr_tiles", algebra.tiled_qr, _arrays((960, 960)), [
-        *_each("count", 2, 4, 8, 10, tree=False), *_each("count", 4, 6, 8, 10, tree=True),
-    ], FORWARD),
+    Program("matmul_tiles", algebra.blocked_product, _PAIR, each("count", 2, 4, 6), learned=2),
+    Program("strassen", algebra.strassen, _PAIR, each("depth", 1, 2, 3), learned=2),
+    Program("winograd", algebra.winograd, _PAIR, each("depth", 1, 2, 3), learned=2),
+    Program("cholesky_tiles", algebra.blocked_cholesky, _MATRIX, each("count", 2, 4, 6), FORWARD),
+    Program("lu_tiles", algebra.blocked_lu, _MATRIX, each("count", 2, 4, 6), FORWARD),
+    Program("qr_tiles", algebra.tiled_qr, _MATRIX, each("count", 2, 4, 8), FORWARD),
     Program("triangular_tiles", algebra.tile_solve, _arrays((960, 960), (960, 16)),
-            _each("count", 4, 8, 12, 16)),
-    Program("conjugate_gradient", algebra.conjugate_gradient, _SYSTEM,
-            _each("steps", 3, 10, 30, 100)),
-    Program("gmres", algebra.gmres, _SYSTEM, _each("steps", 4, 10, 20, 40), FORWARD),
+            each("count", 4, 8, 12)),
+    Program("conjugate_gradient", algebra.conjugate_gradient, _SYSTEM, each("steps", 3, 10, 30)),
+    Program("gmres", algebra.gmres, _SYSTEM, each("steps", 4, 10, 20), FORWARD),
     Program("fft_butterfly", algebra.butterfly, lambda size: [
-        jax.ShapeDtypeStruct((size, 1024), jnp.complex64)], _each("size", 8, 32, 64, 128, 256),
-        FORWARD),
-    Program("matrix_exponential", algebra.polynomial, _arrays((256, 256)), [
-        *_each("degree", 6, 12, 24, paterson=False), *_each("degree", 9, 16, 36, 64,
-                                                            paterson=True),
-    ]),
-    Program("newton_schulz", algebra.newton_schulz, _SQUARE, _each("steps", 2, 5, 12)),
+        jax.ShapeDtypeStruct((size, 1024), jnp.complex64)], each("size", 8, 32, 64), FORWARD),
+    Program("matrix_exponential", algebra.polynomial, _arrays((256, 256)),
+            each("degree", 6, 12, 24)),
+    Program("newton_schulz", algebra.newton_schulz, _SQUARE, each("steps", 2, 5, 12)),
     Program("matrix_chain", _matrix_chain, _chain, _grid(
-        "count", "split_at", (12, 2), (18, 2), (24, 3), (40, 2), (40, 5))),
-    Program("kalman", statistics.kalman_filter, _arrays((16, 16), (8, 16), (8, 8), (200, 8)), [
-        *_each("steps", 3, 10, 30, 60, smoothed=False), *_each("steps", 5, 15, 40, smoothed=True),
-    ]),
-    Program("bitonic_sort", networks.bitonic_sort, _ROWS, _each("size", 8, 16, 32, 64),
-            FORWARD),
-    Program("odd_even_sort", networks.odd_even_sort, _ROWS, _each("size", 8, 16, 32, 48),
-            FORWARD),
+        "count", "split_at", (12, 2), (18, 2), (24, 3))),
+    Program("kalman", statistics.kalman_filter, _arrays((16, 16), (8, 16), (8, 8), (200, 8)),
+            each("steps", 3, 10, 30)),
+    Program("bitonic_sort", networks.bitonic_sort, _ROWS, each("size", 8, 16, 32), FORWARD),
+    Program("odd_even_sort", networks.odd_even_sort, _ROWS, each("size", 8, 16, 32), FORWARD),
     Program("molecular_dynamics", simulations.molecular_dynamics, _CLOUD, _grid(
-        "cells", "steps", (4, 1), (8, 2), (16, 2), (8, 4), (24, 1)), learned=2),
-    Program("stencil", simulations.stencil, _arrays((960, 960)), _grid(
-        "count", "steps", (2, 2), (3, 4), (4, 4), (4, 10), (8, 2), (6, 5))),
+        "cells", "steps", (4, 1), (8, 2), (16, 2)), learned=2),
+    Program("stencil", simulations.stencil, _MATRIX, _grid(
+        "count", "steps", (2, 2), (3, 4), (4, 4))),
     Program("multigrid", simulations.multigrid, _arrays((256, 256), (256, 256)), _grid(
-        "levels", "cycles", (2, 1), (4, 1), (6, 2), (6, 6))),
+        "levels", "cycles", (2, 1), (4, 1), (6, 2))),
     Program("particle_filter", statistics.particle_filter, _arrays((512, 4), (64, 512, 4), (64, 4)),
-            _each("steps", 3, 10, 30, 64), FORWARD),
+            each("steps", 3, 10, 30), FORWARD),
     Program("ray_march", simulations.ray_march, _arrays((4096, 3), (4096, 3), (32, 3)), _grid(
-        "spheres", "steps", (3, 4), (6, 8), (8, 16), (24, 5))),
-    Program("k_means", statistics.k_means, _arrays((4096, 16), (32, 16)), _grid(
-        "parts", "steps", (4, 2), (8, 5), (16, 8), (32, 10)), FORWARD),
-    Program("mixture_em", statistics.mixture_em, _arrays((4096, 16), (32, 16)), _grid(
+        "spheres", "steps", (3, 4), (6, 8), (8, 16))),
+    Program("k_means", statistics.k_means, _MIXTURE, _grid(
+        "parts", "steps", (4, 2), (8, 5), (16, 8)), FORWARD),
+    Program("mixture_em", statistics.mixture_em, _MIXTURE, _grid(
         "parts", "steps", (4, 2), (8, 5), (16, 6)), learned=2),
     Program("beam_search", networks.beam_search, _arrays((4096, 128), (128,)), _grid(
         "width", "steps", (4, 4), (8, 12), (8, 32)), FORWARD),
-    Program("tiled_attention", networks.tiled_attention, _arrays(*((2048, 64),) * 3), [
-        *_grid("rows", "columns", (2, 2), (4, 4), (8, 8), causal=False),
-        *_grid("rows", "columns", (4, 4), (8, 8), (16, 8), causal=True),
-        *_untrained({"rows": 16, "columns": 16, "causal": True}),
-    ], learned=3),
-    Program("map_reduce", networks.map_reduce, _arrays((4096, 64)), [
-        *_grid("parts", "arity", (8, 2), (32, 2), (64, 4), (128, 2)),
-        *_untrained({"parts": 256, "arity": 8}),
-    ]),
-    Program("prefix_network", networks.prefix_sums, _ROWS, [
-        *_each("size", 8, 32, 64, lean=False), *_each("size", 16, 32, 64, lean=True),
-    ]),
-    Program("alignment", networks.alignment, _arrays((512, 8), (512, 8)), _each("count", 2, 4, 8,
-                                                                               12), learned=2),
+    Program("tiled_attention", networks.tiled_attention, _arrays(*((2048, 64),) * 3), _grid(
+        "rows", "columns", (2, 2), (4, 4), (8, 8)), learned=3),
+    Program("map_reduce", networks.map_reduce, _arrays((4096, 64)), _grid(
+        "parts", "arity", (8, 2), (32, 2), (64, 4))),
+    Program("prefix_network", networks.prefix_sums, _ROWS, each("size", 8, 32, 64)),
+    Program("alignment", networks.alignment, _arrays((512, 8), (512, 8)), each("count", 2, 4, 8),
+            learned=2),
     Program("hamiltonian", statistics.hamiltonian, _arrays((64, 32), (64, 32), (64, 32)), _grid(
-        "chains", "steps", (2, 2), (8, 3), (32, 2), (16, 8)), FORWARD, learned=3),
-    Program("wavelets", networks.wavelets, _arrays((1024, 1024)), [
-        *_each("levels", 2, 4, 7, packets=False), *_each("levels", 2, 3, 4, packets=True),
-    ]),
-    Program("game_tree", networks.monte_carlo_tree, _arrays((64, 128), (128, 128)), [
-        *_grid("depth", "branching", (2, 2), (3, 3), (6, 2), (3, 5)),
-        *_untrained({"depth": 4, "branching": 4}, {"depth": 8, "branching": 2}),
-    ], learned=2),
+        "chains", "steps", (2, 2), (8, 3), (32, 2)), FORWARD, learned=3),
+    Program("wavelets", networks.wavelets, _SQUARE, each("levels", 2, 4, 7)),
+    Program("game_tree", networks.monte_carlo_tree, _arrays((64, 128), (128, 128)), _grid(
+        "depth", "branching", (2, 2), (3, 3), (6, 2)), learned=2),
     Program("page_rank", statistics.page_rank, lambda count, steps: [
-        _floats(count, count, 256, 256)], _grid("count", "steps", (2, 3), (4, 5), (6, 8), (8, 10))),
-    Program("multipole", simulations.n_body_tree, _arrays((4096,)), _each("depth", 3, 5, 6, 7)),
-    Program("option_lattice", simulations.option_lattice, _arrays((1024,)), [
-        *_each("steps", 4, 8, 16), *_untrained({"steps": 24}, {"steps": 40})]),
-    Program("sinkhorn", statistics.sinkhorn, _arrays((512, 256)), _each("steps", 2, 8, 20)),
+        _floats(count, count, 256, 256)], _grid("count", "steps", (2, 3), (4, 5), (6, 8))),
+    Program("multipole", simulations.n_body_tree, _arrays((4096,)), each("depth", 3, 5, 6)),
+    Program("option_lattice", simulations.option_lattice, _arrays((1024,)), each("steps", 4, 8,
+                                                                                 16)),
+    Program("sinkhorn", statistics.sinkhorn, _arrays((512, 256)), each("steps", 2, 8, 20)),
     *(
-        Program(f"{rule}_update", _optimizer_step, _optimizer, _each("layers", 1, 4, 12, 32,
-                                                                    rule=rule), FORWARD)
+        Program(f"{rule}_update", _optimizer_step, _optimizer, each("layers", 1, 4, 12, rule=rule),
+                FORWARD)
         for rule in ("adamw", "lamb", "adafactor", "rmsprop", "lion", "yogi")
     ),
-    Program("shampoo_update", _shampoo_step, _shampoo, _grid("layers", "roots", (1, 3), (4, 4),
-                                                             (8, 6), (16, 4)), FORWARD),
+    Program("shampoo_update", _shampoo_step, _shampoo, _grid(
+        "layers", "roots", (1, 3), (4, 4), (8, 6)), FORWARD),
     Program("pinn_poisson", learning.poisson_loss, _network((3, 64, 64, 64, 1), (256, 3)),
-            _each("dimensions", 1, 2, 3)),
-    Program("pinn_flow", learning.heat_loss, _network(_PLANE, (256, 2)), _each("order", 1, 2, 3)),
+            each("dimensions", 1, 2, 3)),
+    Program("pinn_flow", learning.heat_loss, _network(_PLANE, (256, 2)), each("order", 1, 2, 3)),
     Program("pinn_hessian", learning.hessian_loss, _network(_PLANE, (64, 2)), [{}]),
     Program("maml", learning.meta_loss, lambda tasks, steps: [
         _layers(4, 64, 64, 4), _floats(tasks, 32, 4)], _grid(
-        "tasks", "steps", (1, 1), (2, 2), (4, 3), (8, 2), (4, 8))),
+        "tasks", "steps", (1, 1), (2, 2), (4, 3))),
     Program("hypernetwork", learning.hypernetwork, lambda depth: [
-        _layers(16, 128, 64 * 64), _floats(depth, 16), _floats(128, 64)], _each("depth", 2, 6, 16,
-                                                                               48), learned=2),
+        _layers(16, 128, 64 * 64), _floats(depth, 16), _floats(128, 64)], each("depth", 2, 6, 16),
+        learned=2),
     Program("policy_rollout", learning.policy_rollout, _network((3, 64, 64, 1), (256, 2)),
-            _each("steps", 3, 10, 30, 60)),
+            each("steps", 3, 10, 30)),
     Program("implicit_surface", learning.implicit_surface, lambda depth: [
-        _layers(3, *(128,) * depth, 1), _floats(1024, 3)], _each("depth", 2, 4, 8)),
-    Program("evolution", learning.population_step, _population, _each("members", 4, 16, 48)),
+        _layers(3, *(128,) * depth, 1), _floats(1024, 3)], each("depth", 2, 4, 8)),
+    Program("evolution", learning.population_step, _population, each("members", 4, 16, 48)),
     Program("ensemble", _ensemble_step, _ensemble, _grid("networks", "depth", (2, 2), (5, 3),
-                                                         (10, 4), (24, 2), (40, 3))),
+                                                         (10, 4))),
 )  # fmt: skip
 
 SOURCE = Source("jax", ("jax",), recipes)

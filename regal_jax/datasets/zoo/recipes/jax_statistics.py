@@ -1,7 +1,5 @@
 """Estimation and clustering as unrolled programs."""
 
-from collections.abc import Sequence
-
 import jax
 import jax.numpy as jnp
 
@@ -10,34 +8,20 @@ from regal_jax.datasets.zoo.recipes.jax_linear_algebra import tree_sum
 
 def kalman_filter(
     transition: jax.Array, observation: jax.Array, noise: jax.Array, seen: jax.Array,
-    *, steps: int, smoothed: bool,
+    *, steps: int,
 ) -> list[jax.Array]:  # fmt: skip
-    """Filtered states, and smoothed ones (Rauch, Tung, Striebel) after them."""
+    """Filtered states."""
     size = transition.shape[0]
     mean, spread, unit = jnp.zeros(size), jnp.eye(size), jnp.eye(size)
-    filtered, predicted = [], []
+    filtered = []
     for step in range(steps):
         mean, spread = transition @ mean, transition @ spread @ transition.T + unit
-        predicted.append((mean, spread))
         crossed = spread @ observation.T
         gain = crossed @ jnp.linalg.inv(observation @ crossed + noise)
         mean = mean + gain @ (seen[step] - observation @ mean)
         spread = (unit - gain @ observation) @ spread
-        filtered.append((mean, spread))
-    if not smoothed:
-        return [mean for mean, _ in filtered]
-    return _smoothed(transition, filtered, predicted)
-
-
-def _smoothed(transition: jax.Array, filtered: Sequence, predicted: Sequence) -> list[jax.Array]:
-    later, spread = filtered[-1]
-    means = [later]
-    for (mean, own), (ahead, ahead_spread) in zip(filtered[-2::-1], predicted[:0:-1], strict=True):
-        gain = own @ transition.T @ jnp.linalg.inv(ahead_spread)
-        later = mean + gain @ (later - ahead)
-        spread = own + gain @ (spread - ahead_spread) @ gain.T
-        means.append(later)
-    return [*means, spread]
+        filtered.append(mean)
+    return filtered
 
 
 def particle_filter(particles: jax.Array, noise: jax.Array, seen: jax.Array, *, steps: int) -> list:

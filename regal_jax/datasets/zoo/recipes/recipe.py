@@ -2,13 +2,18 @@
 
 import importlib.metadata
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 MODES = ("inference", "training", "training_adam", "training_checkpointed")
 """What is traced: the forward pass; that and the gradients of all parameters; these and an Adam
 update; gradients with activation checkpointing."""
+
+
+def each(option: str, *values: Any, **more: Any) -> list[dict[str, Any]]:
+    """Variants that differ in one option."""
+    return [{option: value, **more} for value in values]
 
 
 class Recipe(NamedTuple):

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+from regal_jax.datasets.zoo.load import model_zoo
 from regal_jax.datasets.zoo.recipes import (
     flax_models,
     jax_programs,
@@ -51,6 +52,14 @@ def test_there_are_many_families():
     families = {name: {r.family for r in source.recipes()} for name, source in SOURCES.items()}
     assert len(families["flax"]) >= 25
     assert len(families["jax"]) >= 15
+
+
+@pytest.mark.parametrize("package", ["flax", "jax"])
+def test_every_shipped_graph_has_a_recipe(package):
+    made = {f"{r.name}:{mode}" for r in SOURCES[package].recipes() for mode in r.modes}
+    shipped = [graph.name for graph in model_zoo() if graph.name.startswith(f"{package}/")]
+    assert len(shipped) > 200
+    assert made >= set(shipped)
 
 
 def test_recipes_come_in_the_same_order():

@@ -3,9 +3,9 @@
   python experiments/gflownet_loss.py --flagfile=experiments/flags/smoke/gflownet_loss.flags
 
 The paper's log-partition variance against trajectory balance, whose log-partition function is a
-Topoformer of its own, and detailed balance (ours): the average speedup of the schedules that are
-drawn in training, on sub-graphs of eight real graphs. Trainings of one seed have the same graphs
-and temperatures, step for step. Results are rows of a CSV; an interrupted training resumes.
+Topoformer of its own: the average speedup of the schedules that are drawn in training, on
+sub-graphs of eight real graphs. Trainings of one seed have the same graphs and temperatures, step
+for step. Results are rows of a CSV; an interrupted training resumes.
 """
 
 from dataclasses import dataclass

@@ -202,7 +202,6 @@ def _sample_policy(problem: PlacementProblem, budget: Budget, system: str) -> Ca
         problem,
         system,
         samples=budget.evaluations,
-        count=min(budget.options.candidates or CANDIDATES, budget.evaluations),
         seed=budget.seed,
         policy=budget.options.policy,
         temperature=budget.options.temperature,

@@ -5,7 +5,6 @@ An update sees one graph and, for flow networks, one temperature (gflownet_robus
 
 import dataclasses
 import functools
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from regal_jax import registry
-from regal_jax.environments.execution import prices
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -35,9 +33,6 @@ from regal_jax.training.trainer import Batch, Learner, PolicyFile
 VALIDATION = ("validation_top_1", "validation_top")
 """Speedup of the best schedule and mean of the best ``validation_top``, means over the graphs."""
 
-VALIDATION_PRICES = ((0.0, 0.0), (2.0, 0.0), (0.0, 2.0), (5.0, 5.0))
-"""Of each validation graph, where a policy is trained for prices."""
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FlowPlan:
@@ -53,8 +48,6 @@ class FlowPlan:
       clip_norm: of the gradient's L2 norm (ours; at low temperatures the loss is large).
       min_subgraph, max_subgraph: ops of the random sub-graphs to train on (3.3), 25 and 75 in 5.3;
         0 for whole graphs.
-      dearest: the highest price of transfers, of ``prices.draw`` in each update (ours); 0 for free
-        transfers, the paper's.
       validation_samples, validation_top: schedules drawn of each validation graph, of which the
         best are looked at (section 5).
       seed: of everything random.
@@ -68,7 +61,6 @@ class FlowPlan:
     clip_norm: float = 1.0
     min_subgraph: int = 0
     max_subgraph: int = 0
-    dearest: float = 0.0
     validation_samples: int = 1000
     validation_top: int = 100
     seed: int = 0
@@ -126,11 +118,7 @@ def train_flow(
     """
     _check(graphs, plan)
     platform = Platform(plan.num_devices)
-    held_out = [
-        padded_inputs(graph, prices.at_price(graph, platform, price), policy)
-        for graph in validation
-        for price in (VALIDATION_PRICES if plan.dearest else ((0.0, 0.0),))
-    ]
+    held_out = [padded_inputs(graph, platform, policy) for graph in validation]
     file = Path(directory) / "last.policy"
 
     def look(params):
@@ -251,13 +239,11 @@ def _inputs(
 ) -> FlowInputs:
     """The inputs of a step, a function of (seed, step)."""
     rng = np.random.default_rng((plan.seed, step, 1))
-    graph, platform = graphs[int(rng.integers(len(graphs)))], Platform(plan.num_devices)
+    graph = graphs[int(rng.integers(len(graphs)))]
     if 0 < plan.min_subgraph < graph.num_ops:
         size = int(rng.integers(plan.min_subgraph, plan.max_subgraph + 1))
         graph = random_subgraph(rng, graph, min(size, graph.num_ops))
-    if plan.dearest:
-        platform = prices.at_price(graph, platform, prices.draw(rng, plan.dearest))
-    return padded_inputs(graph, platform, policy)
+    return padded_inputs(graph, Platform(plan.num_devices), policy)
 
 
 def _check(graphs: Sequence[ComputationGraph], plan: FlowPlan) -> None:
@@ -267,8 +253,6 @@ def _check(graphs: Sequence[ComputationGraph], plan: FlowPlan) -> None:
         raise OptionError("steps and epoch_steps must be at least 1")
     if plan.trajectories < 1 or plan.validation_samples < 1 or plan.validation_top < 1:
         raise OptionError("trajectories, validation_samples and validation_top must be at least 1")
-    if plan.dearest and not prices.CHEAPEST < plan.dearest < math.inf:
-        raise OptionError(f"dearest must be 0 or above {prices.CHEAPEST}, got {plan.dearest}")
     if plan.min_subgraph < 0 or plan.max_subgraph < plan.min_subgraph:
         raise OptionError("sub-graphs need 0 <= min_subgraph <= max_subgraph")
     if plan.min_subgraph == 0 < plan.max_subgraph:

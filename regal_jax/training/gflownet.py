@@ -20,19 +20,13 @@ from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs
 from regal_jax.policies.gflownet.rollout import Trajectories
 from regal_jax.policies.networks.message_passing import MLP
 from regal_jax.policies.networks.topoformer import Encoder, TemperatureEmbedding
-from regal_jax.training import flow, flow_objectives, trainer
+from regal_jax.training import flow, trainer
 from regal_jax.training.flow import FlowBatch, FlowPlan
 from regal_jax.training.flow_objectives import OBJECTIVES, Flows, log_reward
 from regal_jax.training.trainer import Learner, TrainState
 
-METRICS = (
-    *("loss", "speedup", "best_speedup", "temperature", "gradient_norm"),
-    *("spread_ratio", "effective_samples"),
-)
-"""The last two tell how far a flow is from exact: see ``flow_objectives``."""
-FlowLoss = Literal[
-    "log_partition_variance", "trajectory_balance", "detailed_balance", "sub_trajectory_balance"
-]
+METRICS = ("loss", "speedup", "best_speedup", "temperature", "gradient_norm")
+FlowLoss = Literal["log_partition_variance", "trajectory_balance"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -141,16 +135,15 @@ def train_step(
 
     def loss(params):
         flows = trajectory_flows(params, inputs, log_temperature, drawn, reward, policy, config)
-        return OBJECTIVES[config.loss](flows), flow_objectives.convergence(flows)
+        return OBJECTIVES[config.loss](flows)
 
-    (value, apart), gradient = jax.value_and_grad(loss, has_aux=True)(state.params)
+    value, gradient = jax.value_and_grad(loss)(state.params)
     metrics = {
         "loss": value,
         "speedup": jnp.mean(speedup),
         "best_speedup": jnp.max(speedup),
         "temperature": temperature,
         "gradient_norm": optax.global_norm(gradient),
-        **apart._asdict(),
     }
     return trainer.descend(state, gradient, make_optimizer(config)), metrics
 
@@ -174,31 +167,5 @@ def trajectory_flows(
         log_forward=found.forward,
         log_backward=found.backward,
         log_reward=reward,
-        log_flow=_state_flows(found.flow, inputs, drawn, log_temperature, config),
         log_partition=partition,
-        real=flow.real_steps(drawn),
     )
-
-
-def _state_flows(
-    found: jax.Array,
-    inputs: FlowInputs,
-    drawn: Trajectories,
-    log_temperature: jax.Array,
-    config: FlowTraining,
-) -> jax.Array:
-    """float[N, O]: log-flows before each step from what a network says of the states: so much for
-    each op to come, beside the reward of the state's lower bound on the makespan.
-
-    Flows of states are sums over the schedules to come, so their logarithms grow with the ops, and
-    fall as the bound rises (forward-looking flows, Pan et al. 2023; not in the paper).
-    """
-    real = flow.real_steps(drawn)
-    start = jnp.take_along_axis(drawn.start, jnp.where(real, drawn.op, 0), axis=1)
-    least = jnp.where(real, start + inputs.tail[jnp.where(real, drawn.op, 0)], 0.0)
-    least = jnp.maximum(jax.lax.cummax(least, axis=1), inputs.bound)
-    before = jnp.pad(least[:, :-1], ((0, 0), (1, 0)), constant_values=0.0)
-    before = jnp.maximum(before, inputs.bound)
-    most = log_reward(flow.speedups(inputs, before), config.num_devices, jnp.exp(log_temperature))
-    to_come = jnp.cumsum(real[:, ::-1], axis=1)[:, ::-1]
-    return jnp.where(real, found * to_come + most, 0.0)

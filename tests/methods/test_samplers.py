@@ -16,14 +16,12 @@ from regal_jax.errors import GraphError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import evolution, one_shot, pretrained, regal_paper, samplers
 from regal_jax.options import Budget, Options
-from regal_jax.policies.gflownet.policy import flow_inputs, flow_policy
 from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.search.list_scheduling import heuristics, price_sweep
 from regal_jax.search.placements import candidates as candidates_of
 from regal_jax.training.checkpoints import load_policy, save_policy
 from tests.graphs.cases import single_input_graph
-from tests.policies.gflownet.cases import PRICED
 from tests.strategies import computation_graphs
 
 OPS = 24
@@ -250,22 +248,3 @@ def test_ops_that_take_no_time():
     problem = PlacementProblem(GRAPH.replace(duration=np.zeros(OPS)), 4, "makespan")
     found = draw("list_sampling", problem)
     assert candidates_of.makespans(problem, found).tolist() == [0.0] * 40
-
-
-def test_a_policy_that_knows_prices_is_asked_at_every_price(tmp_path):
-    """At most as many as are tried, the best at each price; at free transfers as cheap as any."""
-    problem = problem_of("gflownet")
-    inputs = flow_inputs(GRAPH, problem.platform, PRICED)
-    params = flow_policy(PRICED).init(jax.random.key(0), inputs, problem.num_devices)
-    path = tmp_path / "priced.policy"
-    save_policy(path, params, PRICED, about={"system": "gflownet"})
-    found = sampled("gflownet", 200, policy=path, candidates=18)
-    assert 2 <= len(found.sequence) <= 18
-    assert len(candidates_of.distinct(found, 99).sequence) == len(found.sequence)
-    crossing = (found.placement[:, GRAPH.edges[:, 0]] != found.placement[:, GRAPH.edges[:, 2]]).sum(
-        1
-    )
-    assert crossing.min() < crossing[0]
-    again = sampled("gflownet", 200, policy=path, candidates=18)
-    assert again.sequence.tolist() == found.sequence.tolist()
-    assert len(sampled("gflownet", 1, policy=path, candidates=18).sequence) == 1

@@ -33,7 +33,7 @@ def exact_flows(symmetric, padding=0):
     """Flows of all trajectories of the flow that is exact for uniform backward probabilities."""
     before = oracle.producers(GRAPH)
     flow = oracle.uniform_backward_flows(GRAPH, DEVICES, log_reward, symmetric=symmetric)
-    forward, backward, state = [], [], []
+    forward, backward = [], []
     for path in all_trajectories(symmetric):
         back = [
             -np.log(len(oracle.parents(after, before, symmetric=symmetric))) for after in path[1:]
@@ -41,16 +41,12 @@ def exact_flows(symmetric, padding=0):
         steps = list(zip(path, path[1:], back, strict=False))
         forward.append([np.log(flow[b] / flow[a]) + back for a, b, back in steps])
         backward.append(back)
-        state.append([np.log(flow[a]) for a in path[:-1]])
     pad = [(0, 0), (0, padding)]
-    real = np.pad(np.ones(np.shape(forward), bool), pad)
     return Flows(
         log_forward=jnp.asarray(np.pad(forward, pad), jnp.float32),
         log_backward=jnp.asarray(np.pad(backward, pad), jnp.float32),
         log_reward=jnp.asarray([log_reward(path[-1]) for path in all_trajectories(symmetric)]),
-        log_flow=jnp.asarray(np.pad(state, pad), jnp.float32),
         log_partition=jnp.float32(np.log(flow[((),) * DEVICES])),
-        real=jnp.asarray(real),
     )
 
 

@@ -118,26 +118,6 @@ def test_trajectory_balance_learns_the_log_partition_function():
         assert float(found) == pytest.approx(log_partition(temperature), abs=0.2)
 
 
-@pytest.mark.parametrize("loss", ["detailed_balance", "sub_trajectory_balance"])
-def test_balance_of_steps_learns_the_flow_of_the_first_state(loss):
-    """log Z: so much an op beside the reward of the bound, the longest path of 5 us."""
-    config = dataclasses.replace(TRAINING, loss=loss, steps=800)
-    state, losses = trained(ENCODE_ONCE, config)
-    assert np.mean(losses[-50:]) < 0.2 * np.mean(losses[:10])
-    assert float(inputs_of(ENCODE_ONCE).bound) == 5.0
-    for temperature in (0.4, 1.5):
-        decided = decisions(
-            ENCODE_ONCE,
-            state.params["policy"],
-            GRAPH,
-            np.log(temperature),
-            inputs=inputs_of(ENCODE_ONCE),
-        )
-        most = log_reward(8.0 / 5.0, 2, temperature)
-        first = GRAPH.num_ops * decided[((), ())].flow + most
-        assert first == pytest.approx(log_partition(temperature), abs=0.3)
-
-
 def test_an_update_reports_what_it_drew():
     state = first_state(ENCODE_ONCE, TRAINING)
     after, metrics = gflownet.train_step(

@@ -17,9 +17,6 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 CHEAPEST, DEAREST = 0.1, 30.0
 """Of either share, but for 0."""
 
-FREE = 0.2
-"""How often a share that is drawn is 0."""
-
 Price = tuple[float, float]
 
 
@@ -38,10 +35,3 @@ def sweep(count: int) -> list[Price]:
     dear = np.geomspace(CHEAPEST, DEAREST, number).tolist()
     levels = [0.0, *(dear if number != 1 else [math.sqrt(CHEAPEST * DEAREST)])]
     return sorted(((first, second) for first in levels for second in levels), key=sum)
-
-
-def draw(rng: np.random.Generator, dearest: float) -> Price:
-    """Both shares log-uniform from ``CHEAPEST`` to ``dearest``, ``FREE`` of them 0."""
-    shares = np.exp(rng.uniform(math.log(CHEAPEST), math.log(dearest), 2))
-    latency, per_byte = np.where(rng.random(2) < FREE, 0.0, shares).tolist()
-    return latency, per_byte

@@ -116,15 +116,6 @@ def transfer_times(graph: ComputationGraph, model: TargetModel) -> tuple[float, 
     return latency, model.per_byte + model.per_byte_share * duration / size
 
 
-def price_shares(graph: ComputationGraph, latency: float, per_byte: float) -> np.ndarray:
-    """float64[2]: us, and us per byte, of a tensor that crosses devices as shares of the graph, see
-    ``TargetModel``; 0 for a graph that takes no time or exchanges no bytes."""
-    duration, size = _means(graph)
-    if not duration > 0:
-        return np.zeros(2)
-    return np.array([latency, per_byte * size if math.isfinite(size) else 0.0]) / duration
-
-
 def _means(graph: ComputationGraph) -> tuple[float, float]:
     """us an op, 0 without any; bytes of the tensors that ops exchange, infinite without any."""
     duration = float(graph.duration.mean()) if graph.num_ops else 0.0

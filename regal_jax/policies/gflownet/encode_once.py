@@ -32,15 +32,10 @@ from regal_jax.policies.networks.topoformer import Encoder, Modulation, Temperat
 MOST_GUIDE = 30.0
 """Guides beyond this are as good as impossible: they are squashed there."""
 
-FIRST_GUIDES = (0.0, 1.0, 1.0, 1.0)
+FIRST_GUIDES = (0.0, 1.0, 1.0)
 """Weights of ``Options.guides`` of a new guided policy: list scheduling by critical path, more or
 less, as the temperature says. On ten graphs of 50 ops at temperature 0.005 the best of 200 samples
-is 0.6 % above the list schedule's speedup; with a weight on the bound, 0.3 to 4 % below.
-
-With transfers (a priced policy), the best of 200 on eight validation graphs at four prices has a
-mean speedup of 1.690 at temperature 0.005 and 1.661 at 0.02 with these; without the last 1.608 and
-1.587, with a third of rank and last 1.691 and 1.630. HEFT and ETF have 1.654, the better of them,
-and 1.669 after 200 moves of local search."""
+is 0.6 % above the list schedule's speedup; with a weight on the bound, 0.3 to 4 % below."""
 
 
 class Encoding(NamedTuple):
@@ -65,10 +60,9 @@ class Options(NamedTuple):
 
     Attributes:
       op: int32[W]. valid: bool[W, D].
-      features: float32[W, D, 7], or 9 of a priced policy.
+      features: float32[W, D, 7].
       guides: float32[W, D, 3], how much worse than the best one an action is, at most 0: in the
-        speedup that the lower bound leaves after it, in the op's upward rank, in its start; of a
-        priced policy a fourth, what the op's inputs take to get there, one by one.
+        speedup that the lower bound leaves after it, in the op's upward rank, in its start.
       devices: float32[D, 4], when each is free, after the first and before the last one; whether it
         is empty, and whether nothing reads from its last op. summary: float32[6], of the state.
     """
@@ -87,10 +81,9 @@ class _Graph(nn.Module):
     config: FlowConfig
 
     @nn.compact
-    def __call__(self, features, relations, prices, log_temperature) -> Encoding:
+    def __call__(self, features, relations, log_temperature) -> Encoding:
         config = self.config
-        given = jnp.append(prices, log_temperature) if config.priced else log_temperature
-        condition = TemperatureEmbedding(config.size, name="temperature")(given)
+        condition = TemperatureEmbedding(config.size, name="temperature")(log_temperature)
         state = Encoder(config, name="encoder")(features, relations, condition)
         state = nn.LayerNorm()(state)
         added, taken, chain, bag = jnp.split(nn.Dense(4 * config.head_width)(state), 4, axis=1)
@@ -117,8 +110,7 @@ class _Heads(nn.Module):
         action = dense(features, "action") + op[:, None] + device
         forward = self._score(action, encoding, "forward")
         if self.config.guided:
-            first = jnp.array(FIRST_GUIDES)[: guides.shape[-1]]
-            forward += guides @ self.param("guides", lambda _: first)
+            forward += guides @ self.param("guides", lambda _: jnp.array(FIRST_GUIDES))
         backward = self._score(device + encoding.taken[state.last], encoding, "backward")
         flow = MLP(width, 1, zero_last=True, name="flow")(context)[0]
         return forward, backward, flow
@@ -136,7 +128,7 @@ def policy(config: FlowConfig) -> FlowPolicy:
 
     def init(key, inputs: FlowInputs, num_devices: int):
         graph_key, heads_key = jax.random.split(key)
-        arguments = inputs.features, inputs.relations, inputs.prices, jnp.float32(0.0)
+        arguments = inputs.features, inputs.relations, jnp.float32(0.0)
         found, params = graph.init_with_output(graph_key, *arguments)
         state = env.empty(inputs.problem, num_devices)
         return {
@@ -145,8 +137,7 @@ def policy(config: FlowConfig) -> FlowPolicy:
         }
 
     def encode(params, inputs: FlowInputs, log_temperature):
-        given = inputs.features, inputs.relations, inputs.prices, log_temperature
-        return graph.apply(params["graph"], *given)
+        return graph.apply(params["graph"], inputs.features, inputs.relations, log_temperature)
 
     def logits(params, encoding: Encoding, inputs: FlowInputs, state: PartialSchedule):
         found = options(inputs, state, config)
@@ -188,10 +179,6 @@ def options(inputs: FlowInputs, state: PartialSchedule, config: FlowConfig) -> O
     guides = [gain, jnp.broadcast_to(rank - highest, start.shape), first - start]
     features = [start - free, late, start + tail - load, start - end, longest - tail, duration]
     features.append(state.last < 0)
-    if config.priced:
-        moved, here = _moved(inputs, state, op)
-        guides.append(-moved)
-        features += [jnp.log1p(moved), here]
     columns = [jnp.broadcast_to(column, start.shape) for column in features]
     scheduled = jnp.sum(state.device >= 0) / jnp.maximum(problem.num_ops, 1)
     count = jnp.minimum(jnp.sum(is_ready) / num_devices, 4.0)
@@ -203,19 +190,6 @@ def options(inputs: FlowInputs, state: PartialSchedule, config: FlowConfig) -> O
         devices=_devices(state, free),
         summary=jnp.stack([scheduled, end, load, rest / num_devices, end - load, count]),
     )
-
-
-def _moved(inputs: FlowInputs, state: PartialSchedule, op: jax.Array):
-    """float[W, D]: what the inputs of an op take to get to a device, one by one, in units of the
-    bound; and the share of the ops it reads from that are there."""
-    problem = inputs.problem
-    on = jax.nn.one_hot(state.device, len(state.last))
-    delay, reads = (
-        jnp.asarray(table).T.at[op].get(mode="fill", fill_value=0).astype(on.dtype)
-        for table in (problem.delay, problem.before)
-    )
-    every, number = (jnp.sum(table, axis=1, keepdims=True) for table in (delay, reads))
-    return (every - delay @ on) / inputs.bound, reads @ on / jnp.maximum(number, 1.0)
 
 
 def _gain(inputs: FlowInputs, start, tail, free, load, valid) -> jax.Array:

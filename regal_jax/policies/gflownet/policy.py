@@ -12,8 +12,7 @@ what can be taken away (backward), given a graph and a reward temperature. Two n
 import numpy as np
 
 from regal_jax import registry
-from regal_jax.environments.construction.env import ConstructionProblem, construction_problem
-from regal_jax.environments.execution import targets
+from regal_jax.environments.construction.env import construction_problem
 from regal_jax.environments.placement.tasks import task_graph, upward_ranks
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
@@ -30,9 +29,7 @@ LEAST_WINDOW = 16
 
 @registry.policy("gflownet", FlowConfig)
 def flow_policy(config: FlowConfig) -> FlowPolicy:
-    """The policy of a configuration. OptionError for a network that can't see prices."""
-    if config.priced and config.network != "encode_once":
-        raise OptionError(f"only encode_once can be priced, not {config.network}")
+    """The policy of a configuration."""
     return {"reencode": reencode, "encode_once": encode_once}[config.network].policy(config)
 
 
@@ -55,8 +52,7 @@ def flow_inputs(
     if window is not None and window < width:
         raise OptionError(f"{graph} has up to {width} ready ops, which do not fit {window}")
     problem = construction_problem(graph, platform, size)
-    prices = np.log1p(targets.price_shares(graph, platform.latency, platform.per_byte))
-    found = _features(graph, problem, config)
+    found = makespan_features(graph, config.feature_set)
     features = np.zeros((size, found.shape[1]), np.float32)
     features[: graph.num_ops] = found
     tail = np.zeros(size, np.float32)
@@ -71,7 +67,6 @@ def flow_inputs(
         relations=relations(graph, size, num_edges),
         tail=tail,
         rank=rank,
-        prices=prices.astype(np.float32),
         bound=bound if bound > 0 else np.float32(1.0),
         window=np.ones(width if window is None else window, bool),
     )
@@ -87,19 +82,6 @@ def padded_inputs(graph: ComputationGraph, platform: Platform, config: FlowConfi
     pairs = batching.padded_pairs(max(len(graph.op_pairs), 2 * ops))
     window = min(batching.padded_pairs(max(precedence.width(graph), LEAST_WINDOW)), ops)
     return flow_inputs(graph, platform, config, ops, pairs, window)
-
-
-def _features(
-    graph: ComputationGraph, problem: ConstructionProblem, config: FlowConfig
-) -> np.ndarray:
-    """float32[O, F]; of a priced policy the last two are what it takes to move an op's outputs and
-    inputs, log(1 + x) of mean durations."""
-    found = makespan_features(graph, config.feature_set)
-    if not config.priced:
-        return found
-    delay = problem.delay[: graph.num_ops, : graph.num_ops] / (graph.duration.mean() or 1.0)
-    moved = np.column_stack([delay.max(axis=1, initial=0.0), delay.sum(axis=0)])
-    return np.column_stack([found, np.log1p(moved)])
 
 
 def check_fits(graph: ComputationGraph, platform: Platform, config: FlowConfig) -> None:

@@ -1,7 +1,7 @@
 """The paper's network: a temperature-conditioned Topoformer over graph and state, every step.
 
 gflownet_robust_scheduling, 3.3, D and E.1. The heads' logits of ops are for each device (forward)
-and for taking the op away (backward); a value of the state, for detailed balance and PPO, is from
+and for taking the op away (backward); a value of the state, for PPO, is from
 the mean of the ops.
 """
 

@@ -28,8 +28,6 @@ class FlowConfig(EncoderConfig):
       guided: a new "encode_once" policy is list scheduling by critical path, softened by the
         temperature (``encode_once.FIRST_GUIDES``); else it is uniform over the actions. (Not in the
         paper.)
-      priced: an "encode_once" policy sees what transfers cost: their prices beside the temperature,
-        those of each op's inputs and outputs, and what an action would move. (Not in the paper.)
       max_ops: the largest graph that the policy is for; 0 is any.
     """
 
@@ -38,7 +36,6 @@ class FlowConfig(EncoderConfig):
     num_devices: int = 4
     head_width: int = 32
     guided: bool = False
-    priced: bool = False
     max_ops: int = 0
 
     @property
@@ -56,8 +53,6 @@ class FlowInputs:
       features: float32[O, F]. relations: of the ops.
       tail: float32[O], us: the longest path of durations from each op on, itself included.
       rank: float32[O], us: the same with every transfer on the path (HEFT's upward rank).
-      prices: float32[2], log(1 + x) of what a tensor costs to move and what its bytes cost if it is
-        of mean size, in mean durations.
       bound: float32[], us: a lower bound on the makespan, the unit of times for networks.
       window: bool[W], as many as ops can be ready at once; only its length matters.
     """
@@ -67,7 +62,6 @@ class FlowInputs:
     relations: Relations
     tail: chex.Array
     rank: chex.Array
-    prices: chex.Array
     bound: chex.Array
     window: chex.Array
 
@@ -79,7 +73,7 @@ class FlowLogits(NamedTuple):
       op: int32[W], the ops that the rows are for; O or more for rows of none.
       forward: float[W, D], log-probabilities of adding an op to a device; -inf if invalid.
       backward: float[D], log-probabilities of taking away a device's last op; -inf if invalid.
-      flow: float[], of the state: its log-flow in detailed balance, its value in PPO.
+      flow: float[], of the state: its value in PPO.
     """
 
     op: jax.Array

@@ -18,7 +18,7 @@ PPO = "ppo_"
 """How the names of PPO's own flags begin."""
 
 SHARED = (
-    *("num_devices", "clip_norm", "min_subgraph", "max_subgraph", "dearest"),
+    *("num_devices", "clip_norm", "min_subgraph", "max_subgraph"),
     *("validation_samples", "validation_top", "seed"),
 )
 """What PPO is trained with as GFlowNets are."""

@@ -31,7 +31,6 @@ ENCODE_ONCE = FlowConfig(
 )
 WITHOUT_EDGES = dataclasses.replace(ENCODE_ONCE, encoder="mlp")
 """The quickest to compile."""
-PRICED = dataclasses.replace(WITHOUT_EDGES, guided=True, priced=True)
 REENCODE = FlowConfig(network="reencode", num_devices=2, layers=1, size=8, heads=1, head_size=4)
 GRAPH = task_graph([(0, 2), (1, 2), (1, 3)], [2.0, 1.0, 3.0, 1.5])
 

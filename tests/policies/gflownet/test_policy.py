@@ -11,24 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regal_jax.datasets.task_graphs import task_graph
-from regal_jax.environments.construction import env
-from regal_jax.environments.execution import targets
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.policies.gflownet import encode_once, reencode, types
-from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs, flow_policy, padded_inputs
+from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs, padded_inputs
 from regal_jax.policies.gflownet.rollout import states
 from tests.oracles import flows
 from tests.policies.gflownet.cases import (
     ENCODE_ONCE,
     GRAPH,
-    PRICED,
     REENCODE,
     decide,
     decisions,
     new_policy,
     random_policy,
-    terminal_distribution,
 )
 from tests.strategies import computation_graphs
 
@@ -279,73 +275,17 @@ def test_inputs_of_graphs_that_take_no_time_are_finite():
         assert np.isfinite(leaf).all()
 
 
-DEAR = Platform(2, latency=1.5, per_byte=0.0)
 LARGE = DIAMOND.replace(size=np.array([10, 30, 0, 5]))
 
 
 def test_upward_ranks_are_those_of_heft():
     platform = Platform(2, latency=0.5, per_byte=0.25)
-    inputs = flow_inputs(LARGE, platform, PRICED, 8, 20, 8)
+    inputs = flow_inputs(LARGE, platform, ENCODE_ONCE, 8, 20, 8)
     delays, producers = 0.5 + 0.25 * LARGE.size, LARGE.edges[:, 0]
     expected = np.zeros(8)
     for op in (3, 2, 1, 0):
         after = [delays[t] + expected[v] for _, t, v in LARGE.edges[producers == op].tolist()]
         expected[op] = LARGE.duration[op] + max(after, default=0.0)
     np.testing.assert_allclose(inputs.rank, expected, rtol=1e-6)
-    free = flow_inputs(LARGE, Platform(2), PRICED)
+    free = flow_inputs(LARGE, Platform(2), ENCODE_ONCE)
     np.testing.assert_array_equal(free.rank, free.tail)
-
-
-def test_prices_are_in_units_of_the_graph():
-    latency, per_byte = 3.0, 0.5
-    inputs = flow_inputs(LARGE, Platform(2, latency=latency, per_byte=per_byte), PRICED)
-    shares = targets.price_shares(LARGE, latency, per_byte)
-    np.testing.assert_allclose(inputs.prices, np.log1p(shares), rtol=1e-6)
-    first, second = shares.tolist()
-    model = targets.TargetModel(latency_share=first, per_byte_share=second)
-    assert targets.transfer_times(LARGE, model) == pytest.approx((latency, per_byte))
-    still = LARGE.replace(duration=0 * LARGE.duration)
-    assert not flow_inputs(still, Platform(2, latency=1.0), PRICED).prices.any()
-
-
-def test_what_an_action_moves():
-    """Op 0 on device 0, ops 1 and 2 (which read from it) ready, then op 1 on device 1."""
-    inputs = flow_inputs(DIAMOND, DEAR, PRICED)
-    first = env.step(inputs.problem, env.empty(inputs.problem, 2), jnp.int32(0), jnp.int32(0))
-    found = encode_once.options(inputs, first, PRICED)
-    moved = -found.guides[..., 3] * inputs.bound
-    assert found.op[:2].tolist() == [1, 2]
-    np.testing.assert_allclose(moved[:2], [[0.0, 1.5], [0.0, 1.5]], rtol=1e-6)
-    np.testing.assert_allclose(found.features[:2, :, -1], [[1.0, 0.0], [1.0, 0.0]])
-    second = env.step(inputs.problem, first, jnp.int32(1), jnp.int32(1))
-    third = env.step(inputs.problem, second, jnp.int32(2), jnp.int32(0))
-    last = encode_once.options(inputs, third, PRICED)
-    assert int(last.op[0]) == 3
-    np.testing.assert_allclose(-last.guides[0, :, 3] * inputs.bound, [1.5, 1.5], rtol=1e-6)
-    np.testing.assert_allclose(last.features[0, :, -1], [0.5, 0.5])
-
-
-def test_a_new_guided_policy_avoids_dear_transfers():
-    """At a low temperature: one device where a transfer takes longer than everything."""
-    for latency, alone in ((0.0, False), (100.0, True)):
-        inputs = flow_inputs(DIAMOND, Platform(2, latency=latency), PRICED)
-        ends = terminal_distribution(
-            decisions(PRICED, new_policy(PRICED, inputs), DIAMOND, np.log(0.005), inputs=inputs),
-            DIAMOND.num_ops,
-        )
-        likeliest = max(ends, key=ends.get)
-        assert (() in likeliest) == alone
-
-
-def test_a_priced_policy_tells_prices_apart():
-    params = random_policy(PRICED, flow_inputs(DIAMOND, Platform(2), PRICED))
-    found = [
-        decisions(PRICED, params, DIAMOND, inputs=flow_inputs(DIAMOND, platform, PRICED))[((), ())]
-        for platform in (Platform(2), DEAR)
-    ]
-    assert found[0].flow != pytest.approx(found[1].flow, abs=1e-4)
-
-
-def test_only_encode_once_can_be_priced():
-    with pytest.raises(OptionError, match="only encode_once can be priced, not reencode"):
-        flow_policy(dataclasses.replace(REENCODE, priced=True))

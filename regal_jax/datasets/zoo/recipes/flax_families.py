@@ -31,9 +31,8 @@ def tokens(*shape: int) -> jax.ShapeDtypeStruct:
 
 def family_recipes(family: Family) -> Iterator[Recipe]:
     """One recipe a variant, numbered from 1; modules with a field ``remat`` can be checkpointed."""
-    modes, name = jax_steps.ADAM, f"flax/{family.name}"
-    if can_checkpoint(family):
-        modes = jax_steps.CHECKPOINTED
+    modes: Sequence[str] = jax_steps.CHECKPOINTED if can_checkpoint(family) else jax_steps.ADAM
+    name = f"flax/{family.name}"
     for number, variant in enumerate(family.variants, 1):
         make = partial(family_model, family, variant)
         yield jax_steps.model_recipe(f"{name}_{number}", name, make, modes)

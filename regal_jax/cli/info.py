@@ -1,8 +1,8 @@
-"""Prints what is in a graph and what bounds its cost; draws it if asked to.
+"""Prints what is in a graph and what bounds its cost; makes a page of it if asked to.
 
 examples:
   regal-jax info model.onnx
-  regal-jax info model.json --num_devices=4 --plot=graph.png
+  regal-jax info model.json --num_devices=4
   regal-jax info model.onnx --page=model.html
   regal-jax info model.json --json | jq .ops
 """
@@ -16,16 +16,13 @@ from regal_jax.environments.platform import Platform
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.graphs import files, precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.reporting import figures, tables
+from regal_jax.reporting import tables
 from regal_jax.reporting.terminal import one_line, say
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The graph, the platform that bounds are for, and a picture."""
+    """The graph, the platform that bounds are for, and a page."""
     flags.add_graph(parser)
-    parser.add_argument(
-        "--plot", type=flags.text, metavar="FILE", help="picture to write (.png, .svg, .pdf)"
-    )
     parser.add_argument(
         "--page", type=flags.text, metavar="FILE", help="interactive page to write (.html)"
     )
@@ -34,33 +31,22 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints facts and draws. Raises RegalError."""
+    """Prints facts and writes the page. Raises RegalError."""
     graph = flags.read_graph(options)
     platform = flags.platform(options)
-    outputs = [path for path in (options.plot, options.page) if path]
-    for path in outputs:
-        files.check_writable(path)
-    if options.plot:
-        figures.check_suffix(options.plot)
+    if options.page:
+        files.check_writable(options.page)
     facts = _facts(graph, platform)
-    _draw(graph, options)
-
-    def show() -> None:
-        _show(facts)
-        printing.say_wrote(outputs)
-
-    printing.report(options, {key: value for key, (value, _) in facts.items()}, show)
-
-
-def _draw(graph: ComputationGraph, options: argparse.Namespace) -> None:
-    if options.plot:
-        from regal_jax.reporting import graph_plot
-
-        graph_plot.plot_graph(graph, options.plot)
     if options.page:
         from regal_jax.reporting import graph_page
 
         graph_page.write_graph_page(graph, options.page)
+
+    def show() -> None:
+        _show(facts)
+        printing.say_wrote([options.page] if options.page else [])
+
+    printing.report(options, {key: value for key, (value, _) in facts.items()}, show)
 
 
 def _show(facts: dict[str, tuple[Any, Any]]) -> None:

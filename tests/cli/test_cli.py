@@ -401,30 +401,9 @@ def test_the_installed_command_is_this_one():
     assert script.load() is cli.main
 
 
-def test_info_draws_the_graph(graph_file, tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    path = tmp_path / "graph.svg"
-    assert run("info", graph_file, f"--plot={path}") == 0
-    assert f"wrote {path}" in capsys.readouterr().out
-    assert path.read_bytes().startswith(b"<?xml")
-
-
-@pytest.mark.parametrize(
-    ("place", "message"),
-    [
-        ("p.xyz", "must end in"),
-        ("missing/p.png", "can't write there"),
-        ("graph.json/p.png", "can't write there"),
-    ],
-)
-def test_info_checks_the_picture_first(graph_file, tmp_path, capsys, place, message):
-    assert run("info", graph_file, f"--plot={tmp_path / place}") == 2
-    assert message in assert_one_line(capsys)
-
-
-def test_info_names_the_remedy_without_matplotlib(graph_file, tmp_path, capsys, monkeypatch):
+def test_a_picture_without_matplotlib_names_the_remedy(graph_file, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert run("info", graph_file, f"--plot={tmp_path / 'p.png'}") == 2
+    assert run("schedule", graph_file, *FAST, f"--plot={tmp_path / 'p.png'}") == 2
     assert "regal_jax[plot]" in assert_one_line(capsys)
     assert [path.name for path in tmp_path.iterdir()] == ["graph.json"]
 

@@ -19,7 +19,7 @@ import jax
 import regal_jax
 from regal_jax import registry
 from regal_jax.reporting.tables import human_bytes, markdown_table
-from regal_jax.studies.zoo import card, page
+from regal_jax.studies.zoo import card, tables
 
 PACKAGE = Path(regal_jax.__file__).parent
 OWN = "ours, or classical"
@@ -126,11 +126,7 @@ def zoo() -> str:
         f" {ops[0]} to {ops[-1]:,} ops (median {ops[len(ops) // 2]}); by split: "
         + ", ".join(f"{name} {count:,}" for name, count in splits.items())
     )
-    header, lines = page._headroom_table(rows)
-    gains = _table(header[:6], [line[:6] for line in lines])  # bounds were others when it was made
-    tables = [_table(*page._source_table(rows)), gains]
-    return "\n\n".join([text + ".", *tables]) + "\n"
-
-
-def _table(header: list[str], lines: list[list[str]]) -> str:
-    return markdown_table([dict(zip(header, line, strict=True)) for line in lines])
+    parts = [
+        markdown_table(lines) for lines in (tables.source_table(rows), tables.headroom_table(rows))
+    ]
+    return "\n\n".join([text + ".", *parts]) + "\n"

@@ -117,7 +117,7 @@ def test_a_schedule_below_a_verified_optimum_stops_the_experiment(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_the_model_zoo_is_built_packed_and_looked_at(tmp_path):
+def test_the_model_zoo_is_built_and_packed(tmp_path):
     built, packed = tmp_path / "built", tmp_path / "packed"
     flags = EXPERIMENTS / "flags" / "smoke"
     first = launch(
@@ -129,9 +129,7 @@ def test_the_model_zoo_is_built_packed_and_looked_at(tmp_path):
     card = (packed / "model_zoo.csv").read_bytes()
     launch("pack_model_zoo.py", *pack)
     assert (packed / "model_zoo.csv").read_bytes() == card
-    page = tmp_path / "zoo.html"
-    launch("model_zoo_page.py", f"--card={packed}/model_zoo.csv", f"--output={page}")
-    assert "flax/mlp" in page.read_text()
+    assert b"flax/mlp" in card
 
 
 def test_proofs(tmp_path):

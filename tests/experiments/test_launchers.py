@@ -103,7 +103,7 @@ def test_standard_task_graphs_smoke(tmp_path):
     flags = EXPERIMENTS / "flags" / "smoke" / "stg.flags"
     arguments = (f"--flagfile={flags}", f"--data_dir={tmp_path / 'data'}")
     output = launch("stg.py", *arguments, f"--output_dir={tmp_path / 'out'}")
-    assert re.search(r"etf .*0\.00", output)
+    assert re.search(r"`etf` .*0\.0", output)
     assert launch("stg.py", *arguments, f"--output_dir={tmp_path / 'out'}") == output
 
 

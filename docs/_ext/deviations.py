@@ -41,7 +41,7 @@ PAPERS = {
             "datasets/job_shop",
             "datasets/machine",
         ),
-        *("studies/one_shot", "datasets/project_scheduling", "graphs/features/rcpsp"),
+        *("studies/one_shot", "graphs/features/rcpsp"),
     ),
     "Robust scheduling with GFlowNets (gflownet_robust_scheduling)": (
         *("policies/gflownet", "training/gflownet", "training/flow", "training/ppo"),

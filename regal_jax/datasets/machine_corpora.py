@@ -6,7 +6,6 @@
 | two_sets 20x15 | job shops that visit one half of machines first; no published ones | same |
 | tpch 50 | TPC-H plans of so many queries, from a folder of files | ``tpch`` |
 | layered 1000, erdos_renyi 1000, ... | random graphs of so many ops | ``machine_graphs`` |
-| project 30 | random projects of so many activities; no published ones | ``project_scheduling`` |
 """
 
 import os
@@ -16,14 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from regal_jax.datasets import job_shop, machine_graphs, tpch
-from regal_jax.datasets.project_scheduling import random_project
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 
 Folder = str | os.PathLike | None
 """Where the files of TPC-H are; the other settings need none."""
 
-KINDS = ("job_shop", "two_sets", "tpch", *machine_graphs.FAMILIES, "project")
+KINDS = ("job_shop", "two_sets", "tpch", *machine_graphs.FAMILIES)
 VALIDATION, TRAINING = 3, 4
 """First numbers of seeds of fresh graphs; 0, 1 and 2 are those of ``machine_graphs``' splits."""
 
@@ -40,7 +38,7 @@ def published_graphs(
         return job_shop.uniform_split(split, *_jobs_and_machines(size))[:count]
     if kind == "tpch":
         return tpch.load_tpch(_given(folder), int(size), split)[:count]
-    if kind in ("project", "two_sets"):
+    if kind == "two_sets":
         raise OptionError(f"{setting}: the paper has none of them")
     most = min(count, machine_graphs.COUNTS[split])
     return list(machine_graphs.machine_graphs(kind, split, int(size), most))
@@ -89,7 +87,6 @@ def _fresh_machine_graph(family: str) -> Callable[[str, Sequence[int]], Computat
 _MAKERS: dict[str, Callable[[str, Sequence[int]], ComputationGraph]] = {
     "job_shop": _fresh_job_shop(sets=1),
     "two_sets": _fresh_job_shop(sets=2),
-    "project": lambda size, seed: random_project(seed, int(size)),
     **{family: _fresh_machine_graph(family) for family in machine_graphs.FAMILIES},
 }
 

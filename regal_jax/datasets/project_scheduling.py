@@ -1,4 +1,4 @@
-"""Project scheduling as machine problems: PSPLIB, random projects.
+"""Project scheduling as machine problems: PSPLIB.
 
 An activity is an op and a renewable resource a machine type. Since an op is of one machine type,
 only activities that use at most one resource can be said; PSPLIB has 120 such instances each of
@@ -8,34 +8,15 @@ of it: Kolisch and Sprecher 1996, "PSPLIB - a project scheduling problem library
 
 import os
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from regal_jax.datasets.project_networks import project_network
-from regal_jax.datasets.task_graphs import (
-    Bounds,
-    name_and_text,
-    read_records,
-    seed_label,
-    task_graph,
-)
-from regal_jax.errors import GraphError, OptionError, RegalError
+from regal_jax.datasets.task_graphs import Bounds, name_and_text, read_records, task_graph
+from regal_jax.errors import GraphError, RegalError
 from regal_jax.graphs import files
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.precedence import top_levels
-
-COMPLEXITIES = (1.5, 1.8, 2.1)
-"""Arcs that aren't redundant over activities, dummies included, of PSPLIB's projects."""
-
-STRENGTHS = (0.2, 0.5, 0.7, 1.0)
-"""Resource strengths of PSPLIB's projects of 30 and 60 activities."""
-
-NUM_RESOURCES = 4
-MAX_DURATION = 10
-MAX_DEMAND = 10
 
 
 def load_psplib(folder: str | os.PathLike, set_name: str) -> list[tuple[ComputationGraph, Bounds]]:
@@ -86,52 +67,6 @@ def read_project(path_or_text: str | os.PathLike) -> ComputationGraph:
             family="psplib",
             source="PSPLIB",
         )
-
-
-def random_project(
-    seed: int | Sequence[int],
-    num_ops: int,
-    *,
-    complexity: float | None = None,
-    strength: float | None = None,
-) -> ComputationGraph:
-    """A random project like PSPLIB's of one resource an activity, for training.
-
-    After ProGen (Kolisch, Sprecher, Drexl 1995, "Characterization and generation of a general
-    class of resource-constrained project scheduling problems"): four resources; durations and
-    demands uniform in 1..10; a network of arcs that are not redundant (``project_network``); and
-    capacities between the largest demand (strength 0) and the peak of the earliest-start schedule
-    (strength 1), of each resource.
-
-    Ours: each activity's resource is uniform, and so are arcs among those allowed; for other
-    deviations see ``project_network``.
-
-    Args:
-      seed: an int or several, as of ``numpy.random.default_rng``.
-      complexity: arcs over activities, with the dummies'; None draws one of PSPLIB's.
-      strength: 0..1; None draws one of PSPLIB's.
-
-    Raises:
-      OptionError: for an option out of its range.
-    """
-    rng = np.random.default_rng(seed)
-    drawn = rng.choice(COMPLEXITIES), rng.choice(STRENGTHS)
-    complexity = float(drawn[0]) if complexity is None else complexity
-    strength = float(drawn[1]) if strength is None else strength
-    if num_ops < 1 or not complexity >= 0:
-        raise OptionError(f"{num_ops} ops of complexity {complexity}: 1 and 0 are the least")
-    if not 0 <= strength <= 1:
-        raise OptionError(f"strength is {strength}, not in 0..1")
-    graph = task_graph(
-        project_network(rng, num_ops, complexity),
-        rng.integers(1, MAX_DURATION + 1, num_ops),
-        machine_type=rng.integers(NUM_RESOURCES, size=num_ops),
-        demand=rng.integers(1, MAX_DEMAND + 1, num_ops),
-        name=f"project {num_ops} {seed_label(seed)}",
-        family="project",
-        source="synthetic",
-    )
-    return graph.replace(capacity=_capacities(graph, strength))
 
 
 class _Row(NamedTuple):
@@ -219,22 +154,3 @@ def _psplib_instance(record: dict[str, Any]) -> tuple[ComputationGraph, Bounds] 
     known = record["published_lower_bound"], record["critical_path_length"], record["energy_bound"]
     lower = max(bound for bound in known if bound is not None)
     return graph, Bounds(float(lower), float(record["published_upper_bound"]))
-
-
-def _capacities(graph: ComputationGraph, strength: float) -> np.ndarray:
-    """int64[4]: between the largest demand and the peak of the earliest-start schedule."""
-    start = top_levels(graph)
-    capacity = np.ones(NUM_RESOURCES, np.int64)
-    for resource in np.unique(graph.machine_type):
-        own = graph.machine_type == resource
-        least, demand = graph.demand[own].max(), graph.demand[own]
-        peak = _peak(start[own], start[own] + graph.duration[own], demand)
-        capacity[resource] = least + round(strength * (peak - least))
-    return capacity
-
-
-def _peak(start: np.ndarray, end: np.ndarray, demand: np.ndarray) -> int:
-    """The most units in use at a time; units are free again at the end."""
-    change = np.concatenate([-demand, demand])
-    order = np.argsort(np.concatenate([end, start]), kind="stable")  # ends first
-    return int(np.cumsum(change[order]).max())

@@ -1,22 +1,15 @@
-"""Project scheduling: PSPLIB files, task graphs on processors, random projects."""
+"""Project scheduling: PSPLIB's files."""
 
 import gzip
 import json
-import math
 
-import networkx as nx
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from regal_jax.datasets.project_networks import project_network
 from regal_jax.datasets.project_scheduling import (
     load_psplib,
-    random_project,
     read_project,
 )
-from regal_jax.errors import OptionError, RegalError
+from regal_jax.errors import RegalError
 
 STARS = "*" * 72
 PROJECT = f"""{STARS}
@@ -152,74 +145,3 @@ def test_missing_bound(tmp_path):
     write(tmp_path / "j30.jsonl.gz", [{k: v for k, v in INSTANCE.items() if k != "energy_bound"}])
     with pytest.raises(RegalError, match="line 1: energy_bound is required"):
         load_psplib(tmp_path, "j30")
-
-
-def digraph(num_ops, arcs):
-    graph = nx.DiGraph()
-    graph.add_nodes_from(range(num_ops))
-    graph.add_edges_from(arcs)
-    return graph
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.sampled_from([0.0, 1.5, 1.8, 2.1, 5.0]))
-def test_networks_have_no_redundant_arc(seed, num_ops, complexity):
-    arcs = project_network(np.random.default_rng(seed), num_ops, complexity)
-    assert all(before < after for before, after in arcs)
-    assert len(set(arcs)) == len(arcs)
-    graph = digraph(num_ops, arcs)
-    assert set(nx.transitive_reduction(graph).edges) == set(arcs)
-    ends = min(3, max(num_ops // 3, 1))
-    assert [op for op in graph if graph.in_degree(op) == 0] == list(range(ends))
-    assert [op for op in graph if graph.out_degree(op) == 0] == list(range(num_ops - ends, num_ops))
-
-
-@pytest.mark.parametrize(("num_ops", "arcs"), [(30, (42, 52, 62)), (60, (87, 106, 125))])
-def test_networks_have_as_many_arcs_as_those_of_psplib(num_ops, arcs):
-    for complexity, expected in zip((1.5, 1.8, 2.1), arcs, strict=True):
-        found = [
-            project_network(np.random.default_rng(seed), num_ops, complexity) for seed in range(15)
-        ]
-        assert np.median([len(network) for network in found]) == expected
-        degrees = [d for arcs in found for _, d in digraph(num_ops, arcs).out_degree]
-        assert np.mean(np.array(degrees) <= 3) > 0.99
-
-
-def test_random_projects():
-    graphs = [random_project((7, index), 30) for index in range(60)]
-    assert len({graph.fingerprint for graph in graphs}) == 60
-    assert random_project((7, 3), 30) == graphs[3]
-    for column in ("duration", "demand"):
-        values = np.concatenate([getattr(graph, column) for graph in graphs])
-        assert set(values.tolist()) == set(range(1, 11))
-        assert abs(values.mean() - 5.5) < 0.35  # 1,800 of deviation 2.9: five standard errors
-    types = np.bincount(np.concatenate([graph.machine_type for graph in graphs]))
-    assert np.all(np.abs(types - 450) < 95)
-    assert graphs[3].name == "project 30 7-3"
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.sampled_from([0.0, 0.3, 1.0]))
-def test_resource_strength(seed, num_ops, strength):
-    """Capacities against the peaks of the earliest-start schedule, time unit by time unit."""
-    graph = random_project(seed, num_ops, strength=strength)
-    start = np.zeros(num_ops, int)
-    for before, after in graph.op_pairs:
-        start[after] = max(start[after], start[before] + int(graph.duration[before]))
-    for resource in range(4):
-        own = np.flatnonzero(graph.machine_type == resource)
-        use = np.zeros(int((start + graph.duration).max()), int)
-        for op in own:
-            use[start[op] : start[op] + int(graph.duration[op])] += graph.demand[op]
-        least = graph.demand[own].max(initial=0)
-        expected = least + strength * (use.max() - least)
-        assert abs(graph.capacity[resource] - max(expected, 1)) <= 0.5
-    assert math.isfinite(graph.capacity.sum())
-
-
-@pytest.mark.parametrize(
-    "options", [{"num_ops": 0}, {"complexity": -1.0}, {"strength": 1.5}, {"strength": math.nan}]
-)
-def test_option_errors(options):
-    with pytest.raises(OptionError):
-        random_project(0, **{"num_ops": 9, **options})

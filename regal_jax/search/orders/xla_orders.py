@@ -7,7 +7,6 @@ indices stand for names and for the order in which a computation lists its instr
 """
 
 import heapq
-from collections import deque
 
 import numpy as np
 
@@ -75,34 +74,6 @@ def xla_dfs(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
         else:
             entered[op] = True
             stack += [other for other in operands.row(op)[::-1].tolist() if not entered[other]]
-    return np.array(order, np.int32)
-
-
-def xla_bfs(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
-    """int32[O]: BFScheduler. What became ready first runs next, parameters among it.
-
-    Parameters are listed before all other instructions, by index, so ops that read nothing else
-    become ready by the last parameter that they read.
-    """
-    users, missing = _users(graph)
-    given = (graph.producer < 0) & (graph.consumers.lengths() > 0)
-    missing = missing + graph.inputs.sums(given.astype(np.int64))
-    queue: deque[int] = deque()
-
-    def release(readers: np.ndarray) -> None:
-        for op in readers.tolist():
-            missing[op] -= 1
-            if missing[op] == 0:
-                queue.append(op)
-
-    sources = np.flatnonzero(missing == 0).tolist()
-    for tensor in np.flatnonzero(given).tolist():
-        release(np.sort(graph.consumers.row(tensor)))
-    queue.extendleft(reversed(sources))
-    order = []
-    while queue:
-        order.append(queue.popleft())
-        release(users.row(order[-1]))
     return np.array(order, np.int32)
 
 
@@ -188,4 +159,4 @@ def _operands(graph: ComputationGraph, rank: np.ndarray) -> RaggedRows:
     return ragged_rows(pairs[:, 1], pairs[:, 0], graph.num_ops)
 
 
-ORDERS: dict[str, Order] = {"xla_list": xla_list, "xla_dfs": xla_dfs, "xla_bfs": xla_bfs}
+ORDERS: dict[str, Order] = {"xla_list": xla_list, "xla_dfs": xla_dfs}

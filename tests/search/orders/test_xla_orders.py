@@ -189,15 +189,3 @@ def test_dfs_order_of_a_graph_with_more_paths_than_integers():
     )
     order = xla_orders.xla_dfs(graph).tolist()
     assert order == list(range(301))
-
-
-def test_bfs_order_by_hand():
-    """Op 0 waits for the second parameter, op 1 for the first, op 3 for none; op 2 reads op 0."""
-    graph = graph_of([-1, -1, 0], [8, 8, 8], [[1], [0], [2]], num_ops=4)
-    assert xla_orders.xla_bfs(graph).tolist() == [3, 1, 0, 2]
-
-
-def test_bfs_order_goes_level_by_level_in_a_tree():
-    parent = [(op - 1) // 2 for op in range(1, 15)]
-    tree = graph_of(parent, [1] * 14, [[op] for op in range(1, 15)], num_ops=15)
-    assert xla_orders.xla_bfs(tree).tolist() == list(range(15))

@@ -31,10 +31,14 @@ class InceptionBlock(nn.Module):
         branches = [
             ConvNorm(wide, 1)(x),
             ConvNorm(wide, 3)(ConvNorm(narrow, 1)(x)),
-            ConvNorm(narrow, 5)(ConvNorm(narrow, 1)(x)),
+            self._wide(ConvNorm(narrow, 1)(x)),
             ConvNorm(narrow, 1)(pooled),
         ]
         return jnp.concatenate(branches, axis=-1)
+
+    def _wide(self, x):
+        """Made after what it reads, which is what parameters are numbered by."""
+        return ConvNorm(self.features // 2, 5)(x)
 
 
 class Inception(nn.Module):

@@ -18,7 +18,7 @@ def main(settings, folder) -> None:
     output = folder()
     rows = limits_report.compare(settings, output)
     for setting in dict.fromkeys(row["setting"] for row in rows):
-        limits_report.report(rows, setting, settings, output)
+        limits_report.report(rows, setting, settings)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""REGAL on peak memory: train or load a policy, compare it on unseen graphs (table 1, figure 4).
+"""REGAL on peak memory: train or load a policy, compare it on unseen graphs (table 1).
 
   python experiments/regal_memory.py --flagfile=experiments/flags/smoke/regal_memory.flags
 

@@ -18,7 +18,7 @@ DEFAULTS = Settings(output_dir="results/regal_propagation")
 
 def main(settings, folder) -> None:
     output, runs = folder(), propagation.runs(settings)
-    propagation.report(propagation.train(settings, runs, output), runs, output)
+    propagation.report(propagation.train(settings, runs, output), runs)
 
 
 if __name__ == "__main__":

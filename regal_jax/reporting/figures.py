@@ -16,7 +16,6 @@ INK = "#1f2937"
 MUTED = "#6b7280"
 GRID = "#e5e7eb"
 GREY = "#9ca3af"
-GOOD = "#2a9d5c"
 BAD = "#d1495b"
 SERIES = (
     "#2563eb",

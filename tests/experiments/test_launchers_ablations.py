@@ -23,7 +23,6 @@ def test_regal_actions_smoke(tmp_path):
     assert "placement  scheduling  elite bias  " in output
     assert "4.67" in output  # the paper's
     assert "no preference     lower priority" in output
-    assert (tmp_path / "figure_7.png").stat().st_size > 5000
     assert (tmp_path / "scheduling" / "best.policy").exists()
 
 
@@ -32,7 +31,7 @@ def test_the_actions_of_the_shipped_policy_need_no_training(tmp_path):
     output = launch("regal_actions.py", f"--flagfile={SMOKE}/regal_actions.flags", *shipped)
     assert output.startswith("actions on 1 graphs")
     written = {path.name for path in tmp_path.iterdir()}
-    assert written == {"actions_regal_peak_memory.csv", "config.flags", "figure_7.png"}
+    assert written == {"actions_regal_peak_memory.csv", "config.flags"}
 
 
 def test_regal_propagation_smoke(tmp_path):
@@ -40,7 +39,6 @@ def test_regal_propagation_smoke(tmp_path):
         "regal_propagation.py", tmp_path, f"--flagfile={SMOKE}/regal_propagation.flags"
     )
     assert [line.split()[:2] for line in output.splitlines()[-2:]] == [["0", "1"], ["1", "1"]]
-    assert (tmp_path / "figure_8.png").stat().st_size > 5000
     folder = tmp_path / "rounds_1_weight_0.001_seed_0"
     assert (folder / "best.policy").exists()
 
@@ -59,7 +57,6 @@ def test_regal_evaluations_smoke(tmp_path):
     )
     assert "improvement over BRKGA with 2000 evaluations" in output
     assert "fewer evaluations" in output
-    assert (tmp_path / "limits_as_traced.png").stat().st_size > 5000
 
 
 def test_regal_times_smoke(tmp_path):

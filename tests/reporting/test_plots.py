@@ -106,27 +106,6 @@ def test_few_kinds_are_shown_and_the_rest_are_other():
     assert kinds.label[15] == "kind0"
 
 
-@pytest.mark.parametrize("values", [[0.0], [5.0], [-5.0], [0, 1, 1, 54.3, -17.9]])
-def test_improvement_histogram(path, values):
-    plots.plot_improvement_histogram(values, path)
-    check_png(path)
-
-
-def test_histogram_bins_end_at_zero():
-    axes = figures.new_figure(2, 2).subplots()
-    bars = plots._draw_bars(axes, np.array([-0.1, -5.0, -5.1]), 5.0, "red")
-    assert [bar.get_height() for bar in bars] == [2, 1]
-    assert [bar.get_x() + bar.get_width() / 2 for bar in bars] == pytest.approx([-2.5, -7.5])
-    assert [plots._round_up(v) for v in (0, 0.3, 1, 1.1, 23)] == [1, 0.5, 1, 2, 50]
-
-
-def test_evaluation_limits(path):
-    point = {"mean": 1.5, "low": 1, "high": "2"}
-    rows = [{"method": m, "evaluations": e, **point} for m in "ab" for e in (5000, "500")]
-    plots.plot_evaluation_limits(rows, path)
-    check_png(path)
-
-
 @pytest.mark.parametrize(
     ("suffix", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF"), ("PNG", b"\x89PNG")]
 )
@@ -139,12 +118,9 @@ def test_the_suffix_chooses_the_format(tmp_path, suffix, start):
 def draw_all(path):
     """Every plot as a function without arguments."""
     graph, schedule = hand_graph(), hand_schedule()
-    point = {"method": "a", "evaluations": 5, "mean": 1, "low": 1, "high": 2}
     return [
         lambda: plots.plot_memory(graph, {"ours": schedule}, path),
         lambda: plots.plot_gantt(graph, schedule, path),
-        lambda: plots.plot_improvement_histogram([1.0], path),
-        lambda: plots.plot_evaluation_limits([point], path),
     ]
 
 
@@ -158,14 +134,8 @@ def test_unknown_suffixes_and_places(tmp_path):
 
 
 def test_nothing_to_draw(path):
-    for draw in (
-        lambda: plots.plot_memory(hand_graph(), {}, path),
-        lambda: plots.plot_improvement_histogram([], path),
-        lambda: plots.plot_improvement_histogram([np.inf], path),
-        lambda: plots.plot_evaluation_limits([], path),
-    ):
-        with pytest.raises(OptionError):
-            draw()
+    with pytest.raises(OptionError):
+        plots.plot_memory(hand_graph(), {}, path)
     broken = hand_schedule().replace(steps=hand_schedule().steps[:-1])
     with pytest.raises(ScheduleError):
         plots.plot_memory(hand_graph(), {"x": broken}, path)

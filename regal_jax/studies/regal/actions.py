@@ -11,7 +11,7 @@ import numpy as np
 
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.schedule import Objective
-from regal_jax.errors import MissingDependencyError, OptionError
+from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features.placement import memory_by_op, pinned_op
 from regal_jax.policies.regal import action_groups
@@ -22,7 +22,7 @@ from regal_jax.studies import keys
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.kept import KEY, KeptRows
-from regal_jax.studies.regal import ablation_plots, ablation_tables
+from regal_jax.studies.regal import ablation_tables
 from regal_jax.studies.regal.ablation_tables import ACTIONS, PAPER_TABLE_3
 from regal_jax.training import checkpoints, settings
 from regal_jax.training.regal_examples import feature_search
@@ -84,17 +84,12 @@ def improvements(
 def figure_7(
     graphs: Sequence[ComputationGraph], policy: Path, directory: Path, objective: Objective
 ) -> str:
-    """How a policy's actions are used on graphs: a table, and ``figure_7.png`` in ``directory``."""
+    """How a policy's actions are used on graphs: figure 7 as a table."""
     params, config, _ = checkpoints.load_policy(policy, RegalConfig)
     path = directory / f"actions_{policy.stem}.csv"
     rows = measure_usage(graphs, params, config, objective=objective, path=path)
     groups = ablation_tables.usage_by_group(rows)
-    note = ""
-    try:
-        ablation_plots.plot_action_usage(groups, directory / "figure_7.png")
-    except MissingDependencyError as error:
-        note = f"\nno picture: {error}"
-    return f"actions on {len(graphs)} graphs\n{tables.text_table(groups)}{note}"
+    return f"actions on {len(graphs)} graphs\n{tables.text_table(groups)}"
 
 
 def measure_usage(

@@ -60,7 +60,7 @@ def table(settings: Settings, folder: Path) -> str:
     )
     parts = [text_tables.text_table(paired_table(rows, "regal"))] if "regal" in systems else []
     if "brkga" in settings.methods:
-        parts.append(tables.regal_report(rows, folder, settings.objective))
+        parts.append(tables.regal_report(rows, settings.objective))
     return "\n\n".join(parts)
 
 

@@ -186,7 +186,7 @@ def compare(
 
 
 def table_1(settings: Settings, objective: Objective, folder: Path) -> str:
-    """Table 1 for an objective: the policy against the methods; figure 4 in ``folder``."""
+    """Table 1 for an objective: the policy against the methods."""
     if "brkga" not in settings.methods:
         raise OptionError("methods: improvements are over brkga; name it, too")
     learned = [name for name in ("regal_paper", "idrs") if name in settings.methods]
@@ -202,4 +202,4 @@ def table_1(settings: Settings, objective: Objective, folder: Path) -> str:
         objective=objective,
         policies=policies,
     )
-    return tables.regal_report(rows, folder, objective)
+    return tables.regal_report(rows, objective)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regal_jax.environments.schedule import Objective
-from regal_jax.reporting import figures, plots, tables
+from regal_jax.reporting import tables
 from regal_jax.reporting.statistics import MeanInterval
 from regal_jax.studies.flags import option
 from regal_jax.studies.regal import evaluation_limits, experiment
@@ -43,8 +43,8 @@ def compare(settings: Settings, folder: Path) -> list[dict]:
     )
 
 
-def report(rows: Sequence[dict], setting: str, settings: Settings, folder: Path) -> None:
-    """Prints a setting's curve and its answers; draws figure 5 or 6 where matplotlib is there."""
+def report(rows: Sequence[dict], setting: str, settings: Settings) -> None:
+    """Prints a setting's curve and its answers."""
     reference, limits = settings.reference, settings.limits
     points = evaluation_limits.curve(rows, setting, limits, reference)
     print(f"{setting}: improvement over BRKGA with {reference} evaluations, %")
@@ -56,8 +56,6 @@ def report(rows: Sequence[dict], setting: str, settings: Settings, folder: Path)
             f"REGAL has BRKGA's value after {fewer:.1f} % fewer evaluations, in {share:.1f} % of"
             f" searches (paper: {evaluation_limits.PAPER_FEWER_GENERATIONS} % fewer generations)\n"
         )
-    path = folder / f"limits_{setting.replace(' ', '_')}.png"
-    figures.drawn(plots.plot_evaluation_limits, points, path, reference=f"BRKGA {reference}")
 
 
 def _formatted(point: dict) -> dict:

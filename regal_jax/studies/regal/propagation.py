@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regal_jax.errors import OptionError
-from regal_jax.reporting import figures
 from regal_jax.studies.flags import option
-from regal_jax.studies.regal import ablation_plots, ablation_tables, training_sweep
+from regal_jax.studies.regal import ablation_tables, training_sweep
 from regal_jax.studies.regal.experiment import Training
 from regal_jax.studies.regal.training_sweep import TrainingRun
 from regal_jax.studies.settings import Output
@@ -54,9 +53,8 @@ def train(settings: Settings, runs: Sequence[TrainingRun], folder: Path) -> dict
     )
 
 
-def report(improvements: Mapping[str, float], runs: Sequence[TrainingRun], folder: Path) -> None:
-    """Prints the improvements by rounds; draws figure 8, where matplotlib is there."""
+def report(improvements: Mapping[str, float], runs: Sequence[TrainingRun]) -> None:
+    """Prints the improvements by rounds."""
     by_rounds = training_sweep.values_by_rounds(improvements, runs)
     print("best validation improvement over brkga of the training budget, percent")
     print(ablation_tables.spread_table(by_rounds, "T"))
-    figures.drawn(ablation_plots.plot_spread, by_rounds, folder / "figure_8.png")

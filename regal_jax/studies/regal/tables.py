@@ -1,7 +1,6 @@
-"""REGAL's table 1 and figure 4 from the rows of a comparison, the paper's numbers beside."""
+"""REGAL's table 1 from the rows of a comparison, the paper's numbers beside."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -51,12 +50,8 @@ def regal_runs(methods: Sequence[str], evaluations: int) -> list[Run]:
     return [Run(label(method, evaluations), method, evaluations) for method in methods]
 
 
-def regal_report(
-    rows: Sequence[dict], directory: Path, objective: Objective = "peak_memory"
-) -> str:
-    """``table_1`` as text; figure 4 in ``directory``."""
-    for setting in dict.fromkeys(row["setting"] for row in rows):
-        _histogram(rows, setting, directory)
+def regal_report(rows: Sequence[dict], objective: Objective = "peak_memory") -> str:
+    """``table_1`` as text."""
     return "\n\n".join(
         f"{title}\n{tables.text_table(table)}" for title, table in table_1(rows, objective)
     )
@@ -128,17 +123,3 @@ def _bounded_share(rows, setting: str, reference: str) -> str:
     bounds = searches.costs_by_graph(rows, setting, "lower_bound")[reference]
     at_bound = [min(costs[g]) <= min(bounds[g]) for g in costs]
     return f"{100 * np.mean(at_bound):.1f}% at their lower bound by {reference} already"
-
-
-def _histogram(rows: Sequence[dict], setting: str, directory: Path) -> None:
-    """Figure 4, where matplotlib is there."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return
-    from regal_jax.reporting import plots
-
-    for line in searches.summary(rows, setting, reference_of(rows)):
-        if line.method.split()[0] == "regal_paper":
-            path = directory / f"figure_4_{setting.replace(' ', '_')}.png"
-            plots.plot_improvement_histogram(list(line.gains.values()), path)

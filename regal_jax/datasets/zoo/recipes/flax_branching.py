@@ -37,7 +37,6 @@ class InceptionBlock(nn.Module):
         return jnp.concatenate(branches, axis=-1)
 
     def _wide(self, x):
-        """Made after what it reads, which is what parameters are numbered by."""
         return ConvNorm(self.features // 2, 5)(x)
 
 
@@ -52,9 +51,12 @@ class Inception(nn.Module):
         x = downsample(ConvNorm(192)(ConvNorm(64, 7, 2)(x)))
         for stage, count in enumerate(self.stages):
             for _ in range(count):
-                x = block(InceptionBlock, self.remat)(64 * (stage + 1))(x)
+                x = self._block(x, 64 * (stage + 1))
             x = downsample(x)
         return [Classifier()(x)]
+
+    def _block(self, x, features):
+        return block(InceptionBlock, self.remat)(features)(x)
 
 
 class SqueezeNet(nn.Module):

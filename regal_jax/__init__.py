@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from regal_jax.graphs.importers.torch.model import from_torch
     from regal_jax.graphs.importers.xla.module import from_hlo
     from regal_jax.graphs.rewrites.microbatches import microbatches
-    from regal_jax.graphs.rewrites.tiles import tiles
     from regal_jax.options import Budget, Options, Result
 else:
     from regal_jax import lazy
@@ -69,7 +68,6 @@ else:
             "graphs.importers.torch.model": "from_torch",
             "graphs.importers.xla.module": "from_hlo",
             "graphs.rewrites.microbatches": "microbatches",
-            "graphs.rewrites.tiles": "tiles",
             "options": "Budget Options Result",
             "registry": "register",
         },
@@ -128,5 +126,4 @@ __all__ = [
     "save_onnx",
     "save_schedule",
     "simulated",
-    "tiles",
 ]

@@ -23,13 +23,12 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.importers.roofline import A100, DeviceProfile
 from regal_jax.graphs.rewrites import transforms
 from regal_jax.graphs.rewrites.microbatches import microbatches
-from regal_jax.graphs.rewrites.tiles import tiles
 from regal_jax.graphs.topology_hash import topology_hash
 
 SPLITS = ("train", "valid", "test", "all")
-SUBSETS = ("all", "headroom", *MODES, "microbatches", "tiles")
+SUBSETS = ("all", "headroom", *MODES, "microbatches")
 PARTS = 4
-"""Microbatches or tiles of a graph in the subsets that split graphs."""
+"""Microbatches of a graph in the subset that splits graphs."""
 HEADROOM = 2.0
 """Percent of program order's peak over the best known, from which on a graph has headroom."""
 
@@ -48,9 +47,8 @@ def model_zoo(
       split: train, valid, test or all.
       subset: all; a mode (inference, training, training_adam, training_checkpointed); headroom,
         those whose program order the best known schedule beats by 2 % or more in one of the
-        settings of the card; microbatches, the training graphs (of all three modes) in four
-        microbatches; or tiles, the inference graphs in four tiles (``graphs.microbatches``,
-        ``graphs.tiles``). Split graphs keep their names, with ``@4`` or ``#4`` after them.
+        settings of the card; or microbatches, the training graphs (of all three modes) in four
+        microbatches (``graphs.microbatches``), with ``@4`` after their names.
       rule: what the split goes by, see ``splits``: architecture, paper, source or size.
       folder: of .json and .jsonl[.gz] files to take instead of the shipped graphs, searched with
         its subfolders (``experiments/build_model_zoo.py`` fills one).
@@ -70,8 +68,8 @@ def model_zoo(
     if subset == "headroom":
         wide = {row["name"] for row in card() if _headroom(row) >= HEADROOM}
         return [graph for graph in graphs if graph.name in wide]
-    if subset in ("microbatches", "tiles"):
-        return [_split(graph) for graph in graphs if _is_training(graph) == (subset != "tiles")]
+    if subset == "microbatches":
+        return [_split(graph) for graph in graphs if mode_of(graph).startswith("training")]
     return [graph for graph in graphs if subset in ("all", mode_of(graph))]
 
 
@@ -107,14 +105,8 @@ def _from_folder(folder: str | os.PathLike) -> list[ComputationGraph]:
     return sorted(graphs, key=lambda graph: graph.name)
 
 
-def _is_training(graph: ComputationGraph) -> bool:
-    return mode_of(graph).startswith("training")
-
-
 def _split(graph: ComputationGraph) -> ComputationGraph:
-    if _is_training(graph):
-        return microbatches(graph, PARTS).replace(name=f"{graph.name}@{PARTS}")
-    return tiles(graph, PARTS).replace(name=f"{graph.name}#{PARTS}")
+    return microbatches(graph, PARTS).replace(name=f"{graph.name}@{PARTS}")
 
 
 def _headroom(row: Mapping[str, str]) -> float:

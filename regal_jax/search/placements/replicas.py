@@ -112,7 +112,7 @@ def _colours(graph: ComputationGraph, identity: np.ndarray) -> np.ndarray:
     """int64[O]: equal for ops of equal kind and costs that read and make look-alike tensors.
 
     Look-alike: of the same size, by producers of the same colour; or without, of the same identity.
-    Costs are rounded to steps of a fifth (``_magnitude``), since tiles of an op differ by a few
+    Costs are rounded to steps of a fifth (``_magnitude``), since parts of an op may differ by a few
     bytes. Tensors of size 0 don't count: the order in which replicas write the same state in place
     is made of those.
     """

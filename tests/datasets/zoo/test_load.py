@@ -161,10 +161,9 @@ def test_at_least_three_hundred_shipped_graphs_have_headroom():
     assert len(rj.datasets.model_zoo(subset="headroom")) >= 300
 
 
-@pytest.mark.parametrize(("subset", "mark"), [("microbatches", "@4"), ("tiles", "#4")])
-def test_split_subsets(subset, mark, folder):
-    graphs = load.model_zoo(subset=subset, folder=folder)
-    assert all(graph.name.endswith(mark) for graph in graphs)
+def test_microbatches_of_training_graphs(folder):
+    graphs = load.model_zoo(subset="microbatches", folder=folder)
+    assert all(graph.name.endswith("@4") for graph in graphs)
     assert len(graphs) == len(FAMILIES)
 
 

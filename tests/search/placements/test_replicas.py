@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from regal_jax.environments.placement import checker
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.rewrites.microbatches import microbatches
-from regal_jax.graphs.rewrites.tiles import tiles
 from regal_jax.graphs.rewrites.transforms import permute
 from regal_jax.search.orders import rules
 from regal_jax.search.placements import replicas
@@ -81,9 +80,9 @@ def training_step(num_layers=5, width=1024, *, with_state=False):
 
 
 def replica_in_name(graph):
-    """int[O]: what the names of microbatches and tiles say; -1 without, and for accumulation."""
+    """int[O]: what the names of microbatches say; -1 without, and for accumulation."""
     added = [name.startswith("accumulate") for name in graph.op_names]
-    number = [name.replace("#", "@").partition("@")[2] for name in graph.op_names]
+    number = [name.partition("@")[2] for name in graph.op_names]
     return np.array([int(n) if n and not a else -1 for n, a in zip(number, added, strict=True)])
 
 
@@ -171,16 +170,17 @@ def test_towers_between_a_trunk_and_a_head():
     np.testing.assert_array_equal(found, [-1, *np.repeat([0, 1, 2], 6), -1])
 
 
-def test_tiles_of_rows():
-    """Rows that don't divide evenly: tiles differ by a few bytes."""
-    build = Builder()
-    value = build.given(1_000_003, "input")
+def test_replicas_that_differ_by_a_few_bytes():
+    """Four chains of eight ops on parts of rows that don't divide evenly."""
+    build, sizes = Builder(), [250_001, 250_001, 250_001, 250_000]
+    values = [build.given(size, "input") for size in sizes]
     for _ in range(8):
-        (value,) = build.op("relu", "forward", [value], [1_000_003])
-    graph = tiles(build.graph().replace(op_names=tuple("abcdefgh")), 4)
-    expected = replica_in_name(graph)
-    assert set(expected.tolist()) == {0, 1, 2, 3}
-    np.testing.assert_array_equal(replicas.find_replicas(graph), expected)
+        values = [
+            build.op("relu", "forward", [value], [size])[0]
+            for value, size in zip(values, sizes, strict=True)
+        ]
+    found = replicas.find_replicas(build.graph())
+    np.testing.assert_array_equal(found, np.tile([0, 1, 2, 3], 8))
 
 
 @pytest.mark.parametrize(

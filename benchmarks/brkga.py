@@ -37,8 +37,6 @@ def main() -> None:
     against_pymoo(graph, flags)
     print("\nTime to a first result in a new process (compilation, and the search)")
     processes(flags)
-    print(f"\nGrowth with the graph, {flags.growth_evaluations} evaluations (synthetic)")
-    growth(flags)
 
 
 def parse_flags() -> argparse.Namespace:
@@ -47,8 +45,6 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--ops", type=int, default=560)
     parser.add_argument("--evaluations", type=int, default=5000)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--growth", type=int, nargs="*", default=[100, 1000, 10_000])
-    parser.add_argument("--growth_evaluations", type=int, default=500)
     parser.add_argument("--first_call", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--cache_dir", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -160,22 +156,6 @@ def processes(flags) -> None:
             rows[-1].append(found["rss"])
     header = ["process", "first call s", "second call s", "first / second", "peak RSS MiB"]
     instances.print_table(header, rows)
-
-
-def growth(flags) -> None:
-    rows: list[list[object]] = []
-    for num_ops in flags.growth:
-        graph = instances.layered_graph(num_ops)
-        problem = PlacementProblem(graph, backend="native")
-        search = jitted_search(problem, flags.growth_evaluations)
-        first, _ = timed(search, jax.random.key(0))
-        seconds = min(timed(search, jax.random.key(seed))[0] for seed in range(2))
-        alone = fitness_seconds(graph, problem, flags.growth_evaluations)
-        per_op = seconds / num_ops / flags.growth_evaluations * 1e9
-        edges = len(graph.consumers.values)
-        rows.append([num_ops, edges, first, seconds, per_op, alone / seconds, peak_rss()])
-    header = ["ops", "edges", "first call s", "warm s", "ns / op / evaluation"]
-    instances.print_table([*header, "share of fitness", "peak RSS MiB"], rows)
 
 
 if __name__ == "__main__":

@@ -256,22 +256,6 @@ def speedups(graph: ComputationGraph, sampled: Candidates, num_devices: int) -> 
     return graph.duration.sum() / candidates.makespans(problem, sampled)
 
 
-def scatter(graph: ComputationGraph, sampled: Mapping[str, Candidates], trial: Trial) -> list[Row]:
-    """The speedups of all samples that differ, on the proxy ("proxy") and on the targets: rows
-    whose method is the samples' label, a seed for each schedule."""
-    problem, work = proxy(graph, trial.num_devices), float(graph.duration.sum())
-    models = {name: targets.simulated(graph, model) for name, model in trial.targets.items()}
-    rows = []
-    for label, some in sampled.items():
-        best = candidates.best_schedules(problem, some, len(some.placement))
-        for index, schedule in enumerate(best):
-            times = {"proxy": schedule.makespan}
-            times |= {name: target(schedule) for name, target in models.items()}
-            common: Row = {"graph": graph.name, "method": label, "seed": index}
-            rows += [common | {"metric": m, "value": work / t} for m, t in times.items()]
-    return rows
-
-
 def mean_seconds(rows: Iterable[Row], setting: str) -> dict[str, float]:
     """Seconds of a search by its label, over all graphs and seeds."""
     seconds: dict[str, list[float]] = {}

@@ -181,20 +181,6 @@ def test_a_policy_file_counts_by_what_it_holds(tmp_path, monkeypatch):
     assert asked == ["one", "one", "two", "two"]  # the first of each is the warm-up
 
 
-def test_a_scatter_has_every_different_sample_on_proxy_and_targets():
-    sampled = samplers.sample_lists(comparison_candidates.proxy(GRAPH, 2), Budget(20))
-    trial = Trial(2, 1, {"same": TargetModel(), "slow": SLOW})
-    rows = comparison_candidates.scatter(GRAPH, {"0.1": sampled}, trial)
-    values = {
-        metric: [row["value"] for row in rows if row["metric"] == metric]
-        for metric in ("proxy", "same", "slow")
-    }
-    different = len(np.unique(candidates.chains(sampled), axis=0))
-    assert {len(some) for some in values.values()} == {different}
-    assert values["same"] == pytest.approx(values["proxy"])
-    assert all(np.array(values["slow"]) <= np.array(values["proxy"]) + 1e-9)
-
-
 def test_speedups_are_of_all_samples_in_their_order():
     sampled = samplers.sample_lists(comparison_candidates.proxy(GRAPH, 2), Budget(20))
     found = comparison_candidates.speedups(GRAPH, sampled, 2)

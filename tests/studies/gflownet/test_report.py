@@ -1,10 +1,7 @@
 """What is reported of trainings."""
 
-import numpy as np
-import pytest
-
 from regal_jax.reporting import results
-from regal_jax.studies.gflownet import report, robust
+from regal_jax.studies.gflownet import report
 
 
 def by_metric(rows, method):
@@ -23,10 +20,3 @@ def test_variants_are_reported_by_quarters_of_their_steps(tmp_path, capsys):
     assert by_metric(rows, "two") == quarters | {"validation_top_1": 2.0}
     assert results.read_results(tmp_path / "results.csv") == rows
     assert "losses: speedups of schedules during training" in capsys.readouterr().out
-
-
-def test_correlation():
-    proxy = np.array([1.0, 2.0, 3.0])
-    others = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [1.0, 3.0, 2.0], [2.0, 2.0, 2.0]])
-    found = [robust.correlation(proxy, other) for other in others]
-    assert found == pytest.approx([1.0, -1.0, 0.5, np.nan], nan_ok=True)

@@ -23,7 +23,7 @@ from regal_jax.studies import flags, launch
 class Settings:
     """Which model, on what, and how it is searched."""
 
-    model: Literal["mlp", "resnet", "transformer"] = flags.option("transformer", "Which model.")
+    model: Literal["mlp", "transformer"] = flags.option("transformer", "Which model.")
     microbatches: int = flags.option(4, "Microbatches of a training step.")
     num_devices: int = flags.option(2, "Devices.")
     evaluations: int | None = flags.option(None, "Budget of each search, if not its own.")

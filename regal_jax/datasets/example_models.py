@@ -37,38 +37,6 @@ class Transformer(nn.Module):
         return nn.Dense(1000)(nn.LayerNorm()(x).mean(axis=1))
 
 
-class ResidualBlock(nn.Module):
-    """Two 3x3 convolutions with a shortcut."""
-
-    features: int
-    strides: int
-
-    @nn.compact
-    def __call__(self, x):
-        y = nn.Conv(self.features, (3, 3), strides=self.strides, use_bias=False)(x)
-        y = nn.relu(nn.GroupNorm(num_groups=8)(y))
-        y = nn.GroupNorm(num_groups=8)(nn.Conv(self.features, (3, 3), use_bias=False)(y))
-        if x.shape != y.shape:
-            x = nn.Conv(self.features, (1, 1), strides=self.strides, use_bias=False)(x)
-        return nn.relu(x + y)
-
-
-class ResNet(nn.Module):
-    """A residual network of four stages."""
-
-    blocks: tuple[int, ...] = (1, 1, 1, 1)
-
-    @nn.compact
-    def __call__(self, x):
-        x = nn.relu(nn.Conv(64, (7, 7), strides=2)(x))
-        x = nn.max_pool(x, (3, 3), strides=(2, 2), padding="SAME")
-        for stage, count in enumerate(self.blocks):
-            for index in range(count):
-                strides = 2 if stage and index == 0 else 1
-                x = ResidualBlock(64 * 2**stage, strides)(x)
-        return nn.Dense(1000)(x.mean(axis=(1, 2)))
-
-
 class MLP(nn.Module):
     """Four dense layers."""
 
@@ -81,7 +49,6 @@ class MLP(nn.Module):
 
 MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[int, ...]]]] = {
     "transformer": lambda: (Transformer(), (16, 256, 256)),
-    "resnet": lambda: (ResNet(), (16, 112, 112, 3)),
     "mlp": lambda: (MLP(), (256, 784)),
 }
 """Name -> (module, shape of one microbatch of inputs)."""

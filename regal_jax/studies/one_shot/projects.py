@@ -1,13 +1,11 @@
 """Ways to make a schedule of priorities, on projects whose best makespans are known."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from regal_jax.datasets.project_scheduling import load_psplib
-from regal_jax.datasets.task_graphs import Bounds
-from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.reporting.tables import text_table
 from regal_jax.search.rcpsp.rules import RULES
 from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.flags import option
@@ -33,24 +31,6 @@ class Settings(Output, GivenPolicy, Comparison):
     methods: tuple[str, ...] = option(("random_search", "brkga"), "What to run.")
 
 
-class Projects(NamedTuple):
-    """Graphs by set, and what is known of each by its name."""
-
-    graphs: dict[str, list[ComputationGraph]]
-    bounds: dict[str, Bounds]
-
-
-def read(settings: Settings) -> Projects:
-    """The instances of the sets."""
-    found = {
-        name: load_psplib(settings.data_dir, name)[: settings.test_graphs] for name in settings.sets
-    }
-    return Projects(
-        {name: [graph for graph, _ in some] for name, some in found.items()},
-        {graph.name: known for some in found.values() for graph, known in some},
-    )
-
-
 def runs(settings: Settings) -> list[Run]:
     """All rules and --methods with each generation, the others, and a policy that is given."""
     found = [
@@ -64,24 +44,20 @@ def runs(settings: Settings) -> list[Run]:
     return found
 
 
-def report(
-    rows: Sequence[dict], projects: Projects, some: Sequence[Run], generations: Sequence[str]
-) -> None:
-    """Prints a table a set, with one line for the best rule of each generation."""
-    best_known = {name: bound.upper for name, bound in projects.bounds.items()}
-    rows, labels = list(rows), [f"best rule {generation}" for generation in generations]
-    for generation, label in zip(generations, labels, strict=True):
-        rows += tables.best_of(rows, [f"{rule} {generation}" for rule in RULES], label)
-    labels += [run.label for run in some if run.method not in RULES]
-    for setting, graphs in projects.graphs.items():
-        lines = tables.summary(rows, setting, graphs, labels, best_known)
-        title = f"{setting}: makespan, gap from the best known; closed: of the first line's gap"
-        print(tables.text(title, lines, baseline=labels[0]) + "\n")
-
-
 def study(settings: Settings, folder: Path) -> None:
-    """Runs everything on every project, and prints the tables."""
-    projects, some = read(settings), runs(settings)
-    by_setting = dict.fromkeys(projects.graphs, some)
-    rows = comparison.compare(projects.graphs, by_setting, folder, settings, projects.bounds)
-    report(rows, projects, some, settings.generations)
+    """Runs everything on every project, and prints how far it is from the best known makespans."""
+    problems = {
+        name: load_psplib(settings.data_dir, name)[: settings.test_graphs] for name in settings.sets
+    }
+    graphs = {name: [graph for graph, _ in some] for name, some in problems.items()}
+    bounds = {graph.name: known for some in problems.values() for graph, known in some}
+    by_setting = dict.fromkeys(graphs, runs(settings))
+    rows = comparison.compare(graphs, by_setting, folder, settings, bounds)
+    best = [
+        tables.best_of(rows, [f"{rule} {generation}" for rule in RULES], f"best rule {generation}")
+        for generation in settings.generations
+    ]
+    rows = [row for row in rows if row["method"].split()[0] not in RULES]
+    known = {name: bound.upper for name, bound in bounds.items()}
+    print("% over the best known makespan, mean and 95 % interval")
+    print(text_table(tables.gaps([*chain(*best), *rows], known)))

@@ -163,7 +163,6 @@ def text(
     *,
     speedup: bool = False,
     published: Mapping[str, float] | None = None,
-    baseline: str | None = None,
 ) -> str:
     """The lines as a table.
 
@@ -171,7 +170,6 @@ def text(
       title, lines: see ``summary``.
       speedup: speedups instead of makespans.
       published: of this setting, as a column; methods that we don't have get lines of their own.
-      baseline: label of a method; a column tells how much of its mean gap the others close.
     """
     published = published or {}
     table = [_row(line, speedup, published) for line in lines]
@@ -181,11 +179,6 @@ def text(
         for name, value in published.items()
         if name not in ours
     ]
-    if baseline is not None:
-        whole = next(line.gap.mean for line in lines if line.method == baseline)
-        for row, line in zip(table, lines, strict=False):
-            closed = 100.0 * (1.0 - line.gap.mean / whole) if whole else 0.0
-            row["closed %"] = f"{closed:.1f}"
     return f"{title} ({max(line.graphs for line in lines)} graphs)\n{tables.text_table(table)}"
 
 

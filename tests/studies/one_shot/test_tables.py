@@ -101,11 +101,9 @@ def test_published_numbers_stand_beside_ours_or_alone():
     assert ppo.split() == ["PPO", "93.5"]
 
 
-def test_speedups_and_what_is_closed_of_a_gap():
-    table = tables.text("t", summary(), speedup=True, baseline="spt").splitlines()
+def test_speedups():
+    table = tables.text("t", summary(), speedup=True).splitlines()
     assert table[1].split()[1] == "speedup"
-    closed = [line.split()[-1] for line in table[3:]]
-    assert closed == ["70.0", "0.0", "100.0"]  # gaps of 15, 50 and 0
 
 
 def test_the_published_table_of_tpch_is_whole():

@@ -38,7 +38,7 @@ _METHODS: Mapping[str, Mapping[str, str]] = {
         "exact": "exact",
         "refinement": "local_search",
         "portfolio": "portfolio auto",
-        "recompute": "recompute",
+        "recompute": "recompute cp_sat_recompute",
         "regal_paper": "regal_paper gas idrs",
         "robust": "list_sampling random_ties price_sweep one_shot gflownet ppo metropolis",
     },

@@ -63,6 +63,7 @@ PAPERS = {
         *("methods/dispatching", "methods/sequencing", "policies/sequencing"),
         "training/sequencing",
     ),
+    "Moccasin (arXiv 2304.14463)": ("search/cp_sat/recompute",),
 }
 
 

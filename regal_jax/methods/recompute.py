@@ -1,6 +1,7 @@
 """``recompute``: ops of one device run again, so that a graph fits with the least more work."""
 
 import functools
+import time
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.methods import simple
 from regal_jax.options import Budget, Result, some_seconds
-from regal_jax.search.recompute.search import CHUNK, Plan, PlanSearch
+from regal_jax.search.cp_sat import recompute as cp_sat_recompute
+from regal_jax.search.recompute.search import CHUNK, PlanSearch
 
 
 @registry.method("recompute", evaluations=functools.partial(some_seconds, evaluations=200_000))
@@ -24,12 +26,7 @@ def run_recompute(problem: PlacementProblem, budget: Budget) -> Result:
 
     Raises OptionError but for the makespan of one device with a memory capacity.
     """
-    capacity = problem.platform.memory_capacity
-    if problem.objective != "makespan" or problem.num_devices != 1 or capacity is None:
-        raise OptionError(
-            "recompute fits the ops of one device into a memory capacity at the least work: give"
-            " --objective=makespan, --num_devices=1 and --memory_capacity"
-        )
+    _check(problem, "recompute")
     limit = int(problem.platform.capacities()[0])
     order = _compact_order(problem, budget)
     search = PlanSearch(problem.graph, order, problem.graph.duration, seed=budget.seed)
@@ -47,7 +44,49 @@ def run_recompute(problem: PlacementProblem, budget: Budget) -> Result:
         plan = search.improve(limit, min(CHUNK, budget.evaluations - search.evaluations))
         history.append((search.evaluations, plan.work))
         budget.on_progress(*history[-1])
-    return Result(_schedule(problem, plan or found), search.evaluations, tuple(history))
+    return Result(_schedule(problem, (plan or found).runs), search.evaluations, tuple(history))
+
+
+@registry.method(
+    "cp_sat_recompute", evaluations=functools.partial(some_seconds, evaluations=200_000)
+)
+def run_cp_sat_recompute(problem: PlacementProblem, budget: Budget) -> Result:
+    """CP-SAT with Moccasin's retention intervals, from the schedule of ``recompute`` on; for a
+    minute, or until the time limit. Needs the extra ``solvers``.
+
+    Its schedule is the last evaluation. Keeps the base order, each op running twice at most.
+    """
+    _check(problem, "cp_sat_recompute")
+    seconds = max(min(budget.seconds_left, CP_SAT_SECONDS), 0.0)
+    first = budget._replace(
+        evaluations=max(budget.evaluations - 1, 1),
+        deadline=min(budget.deadline, time.perf_counter() + seconds / 4),
+    )
+    start = run_recompute(problem, first)
+    solution = cp_sat_recompute.solve(
+        *(problem.graph, start.schedule.ops_in_order(), int(problem.platform.capacities()[0])),
+        seconds=max(min(budget.seconds_left, CP_SAT_SECONDS), 0.0),
+        hint=start.schedule.steps,
+        seed=budget.seed,
+    )
+    if solution.runs is None or solution.work >= start.cost:
+        return start
+    point = (start.evaluations + 1, solution.work)
+    budget.on_progress(*point)
+    found = _schedule(problem, solution.runs)
+    return Result(found, point[0], (*start.history, point))
+
+
+CP_SAT_SECONDS = 60.0
+
+
+def _check(problem: PlacementProblem, name: str) -> None:
+    one_limited = problem.num_devices == 1 and problem.platform.memory_capacity is not None
+    if problem.objective != "makespan" or not one_limited:
+        raise OptionError(
+            f"{name} fits the ops of one device into a memory capacity at the least work: give"
+            " --objective=makespan, --num_devices=1 and --memory_capacity"
+        )
 
 
 def _compact_order(problem: PlacementProblem, budget: Budget) -> np.ndarray:
@@ -56,13 +95,13 @@ def _compact_order(problem: PlacementProblem, budget: Budget) -> np.ndarray:
     return simple.cheapest(compact, budget).schedule.ops_in_order()
 
 
-def _schedule(problem: PlacementProblem, plan: Plan) -> Schedule:
+def _schedule(problem: PlacementProblem, runs: np.ndarray) -> Schedule:
     one = Schedule(
         graph=problem.graph.name,
         objective=problem.objective,
         num_devices=1,
         placement=np.zeros(problem.graph.num_ops, np.int32),
-        steps=plan.runs,
+        steps=runs,
         lower_bound=problem.lower_bound,
     )
     return problem.costed(one)

@@ -33,8 +33,9 @@ RULES = ["depth_first", "breadth_first", "random_order", "lpmf", "xla_list", "xl
 LIST_HEURISTICS = ["critical_path", "heft", "cpop", "etf", "hbmct"]
 ORDERING = ["topoformer", "dp", "approximate_dp", "depth_first_dp", "random_orders", "exact"]
 """Methods for the memory of one device; see ``test_methods_ordering`` for more."""
-RECOMPUTE = "recompute"
-"""One device within a memory capacity: ``test_recompute``."""
+RECOMPUTE = ["recompute", "cp_sat_recompute"]
+"""For one device within a memory capacity: ``test_recompute``."""
+OTHERS = [name for name in METHODS if name not in RECOMPUTE]
 SAMPLING = [
     *("list_sampling", "random_ties", "price_sweep", "one_shot"),
     *("gflownet", "ppo", "metropolis"),
@@ -116,7 +117,7 @@ def optimize(graph=GRAPH, **options):
 
 
 @pytest.mark.parametrize(("objective", "num_devices"), SETTINGS)
-@pytest.mark.parametrize("method", [name for name in METHODS if name != RECOMPUTE])
+@pytest.mark.parametrize("method", OTHERS)
 def test_schedules_are_valid_and_their_costs_exact(method, objective, num_devices, options_of):
     if method in [*LIST_HEURISTICS, *SAMPLING] and objective != "makespan":
         with pytest.raises(OptionError, match=f"{method} is for the objective makespan"):
@@ -305,7 +306,9 @@ DEGENERATE = {
 }
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name not in [*ORDERING, RECOMPUTE]])
+@pytest.mark.parametrize(
+    "method", [name for name in METHODS if name not in [*ORDERING, *RECOMPUTE]]
+)
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_degenerate_graphs(name, method, options_of):
     graph, peak, makespan = DEGENERATE[name]

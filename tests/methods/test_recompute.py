@@ -31,12 +31,25 @@ def test_schedules_fit_and_keep_the_contract():
     assert reports[-1] == (found.evaluations, found.cost)
 
 
+def test_cp_sat_goes_on_from_there():
+    pytest.importorskip("ortools")
+    graph = random_graph(4, 12)
+    plain = rj.optimize(graph, method="depth_first", num_devices=1)
+    capacity = int(0.9 * plain.peak_memory[0])
+    options = {**OPTIONS, "memory_capacity": capacity}
+    solved, _ = contracts.check_method(graph, "cp_sat_recompute", 300, **options)
+    found = rj.optimize(graph, method="recompute", evaluations=299, **options)
+    assert solved.makespan <= found.makespan
+    assert solved.peak_memory[0] <= capacity
+
+
 def test_where_nothing_fits_the_nearest_is_returned():
     found = rj.optimize(CHAIN, method="recompute", memory_capacity=21, **OPTIONS)
     assert found.peak_memory[0] > 21
     assert not rj.PlacementProblem(CHAIN, 1, "makespan", memory_capacity=21).fits(found)
 
 
+@pytest.mark.parametrize("method", ["recompute", "cp_sat_recompute"])
 @pytest.mark.parametrize(
     "options",
     [
@@ -45,9 +58,9 @@ def test_where_nothing_fits_the_nearest_is_returned():
         {"objective": "makespan", "num_devices": 1},
     ],
 )
-def test_other_problems_are_one_line(options):
-    with pytest.raises(OptionError, match="recompute fits the ops of one device into") as caught:
-        rj.optimize(CHAIN, method="recompute", **options)
+def test_other_problems_are_one_line(options, method):
+    with pytest.raises(OptionError, match=f"{method} fits the ops of one device") as caught:
+        rj.optimize(CHAIN, method=method, **options)
     assert "\n" not in str(caught.value)
 
 

@@ -47,8 +47,11 @@ def minimise(
     workers: int,
     on_found: OnFound,
     on_bound: OnBound | None = None,
+    relaxations: int = 0,
 ) -> float:
     """Solves ortools' CpModel ``program``, of a cost that is not negative, for at most so long.
+
+    ``relaxations`` is CP-SAT's linearization_level.
 
     Returns the bound proven, in the objective's unit: infinite if there is no solution, 0 if
     nothing is known.
@@ -62,8 +65,8 @@ def minimise(
     solver.parameters.max_time_in_seconds = seconds
     solver.parameters.random_seed = seed % 2**31
     solver.parameters.num_workers = workers
-    # Linear relaxations of these models are weak and slow: without them, more graphs are solved.
-    solver.parameters.linearization_level = 0
+    # Linear relaxations of schedules are weak and slow: without them, more graphs are solved.
+    solver.parameters.linearization_level = relaxations
     status = solver.solve(program, _listener(cp_model, on_found))
     if status == cp_model.INFEASIBLE:
         return math.inf

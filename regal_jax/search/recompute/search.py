@@ -17,6 +17,10 @@ CHUNK = 20_000
 """Evaluations between two looks at the clock."""
 
 
+ATTEMPTS = 8
+"""To come within a limit: the first takes the best of each step, the others are random."""
+
+
 class Plan(NamedTuple):
     """Runs of a graph's ops.
 
@@ -68,15 +72,20 @@ class PlanSearch:
 
     def within(self, limit: int, evaluations: int) -> Plan | None:
         """A plan whose peak is within a limit, None if none is found."""
-        plan = self._once.copy()
         most = self.evaluations + evaluations
-        args = (self._instance, plan, self._scratch, limit)
-        if not kernel.reduce(*args, self._space, 0.0, most, self._tally):
-            self.nearest = self._plan(plan)
-            return None
-        kernel.prune(*args, most, self._tally)
-        self._best = plan
-        return self._plan(plan)
+        for attempt in range(ATTEMPTS):
+            plan = self._once.copy()
+            args = (self._instance, plan, self._scratch, limit)
+            if kernel.reduce(*args, self._space, float(attempt > 0), most, self._tally):
+                kernel.prune(*args, most, self._tally)
+                self._best = plan
+                return self._plan(plan)
+            failed = self._plan(plan)
+            if attempt == 0 or failed.peak < self.nearest.peak:
+                self.nearest = failed
+            if self.evaluations >= most:
+                break
+        return None
 
     def improve(self, limit: int, evaluations: int) -> Plan:
         """The best plan so far after more search, for the limit of the last ``within``."""

@@ -52,8 +52,6 @@ class PartialSchedule:
     Attributes:
       device: int32[O], -1 for ops that aren't in the schedule.
       start: float[O], us; -1 for ops that aren't in the schedule.
-      previous: int32[O], the op before on the same device; -1 if there is none, or for ops that
-        aren't in the schedule.
       last: int32[D], the last op of each device, -1 for an empty one.
       missing: int32[O], of the ops it reads from, how many aren't in the schedule.
       readers: int32[O], of the ops that read from it, how many are in the schedule.
@@ -62,7 +60,6 @@ class PartialSchedule:
 
     device: chex.Array
     start: chex.Array
-    previous: chex.Array
     last: chex.Array
     missing: chex.Array
     readers: chex.Array
@@ -92,11 +89,9 @@ def construction_problem(
 def empty(problem: ConstructionProblem, num_devices: int) -> PartialSchedule:
     """The first state: nothing is scheduled."""
     size = len(problem.duration)
-    nothing = jnp.full(size, -1, jnp.int32)
     return PartialSchedule(
-        device=nothing,
+        device=jnp.full(size, -1, jnp.int32),
         start=jnp.full(size, -1.0, problem.duration.dtype),
-        previous=nothing,
         last=jnp.full(num_devices, -1, jnp.int32),
         missing=jnp.sum(problem.before, axis=0, dtype=jnp.int32),
         readers=jnp.zeros(size, jnp.int32),
@@ -122,32 +117,10 @@ def step(
     return PartialSchedule(
         device=jnp.where(at_op, device, state.device),
         start=jnp.where(at_op, start, state.start),
-        previous=jnp.where(at_op, jnp.sum(jnp.where(at_device, state.last, 0)), state.previous),
         last=jnp.where(on, op, state.last),
         missing=state.missing - reads,
         readers=state.readers + _row(problem.before.T, op),
         arrival=jnp.where(reads[:, None], jnp.maximum(state.arrival, when), state.arrival),
-    )
-
-
-def undo(
-    problem: ConstructionProblem, state: PartialSchedule, device: jax.Array
-) -> PartialSchedule:
-    """The state without the last op of a device, which must be ``removable``: the inverse of
-    ``step``."""
-    op = state.last[device]
-    at_op = jnp.arange(len(state.device)) == op
-    left = state.replace(  # type: ignore[attr-defined]
-        device=jnp.where(at_op, -1, state.device),
-        start=jnp.where(at_op, -1.0, state.start),
-        previous=jnp.where(at_op, -1, state.previous),
-        last=state.last.at[device].set(state.previous[op]),
-        missing=state.missing + problem.before[op],
-        readers=state.readers - problem.before[:, op],
-    )
-    changed = problem.before[op][:, None]
-    return left.replace(  # type: ignore[attr-defined]
-        arrival=jnp.where(changed, _arrivals(problem, left), state.arrival)
     )
 
 
@@ -179,15 +152,6 @@ def free(problem: ConstructionProblem, state: PartialSchedule) -> jax.Array:
 def makespan(problem: ConstructionProblem, state: PartialSchedule) -> jax.Array:
     """float[], us: when the last op ends (eq. 3; the first one starts at 0)."""
     return jnp.max(free(problem, state))
-
-
-def _arrivals(problem: ConstructionProblem, state: PartialSchedule) -> jax.Array:
-    """float[O, D]: when all inputs that are scheduled have arrived, from nothing but the chains."""
-    finish = state.start + problem.duration
-    scheduled = (state.device >= 0)[:, None] & problem.before
-    elsewhere = state.device[:, None, None] != jnp.arange(state.arrival.shape[1])
-    when = finish[:, None, None] + jnp.where(elsewhere, problem.delay[:, :, None], 0.0)
-    return jnp.max(jnp.where(scheduled[:, :, None], when, 0.0), axis=0)
 
 
 def _row(table: jax.Array, index: jax.Array) -> jax.Array:

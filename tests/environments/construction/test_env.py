@@ -18,7 +18,6 @@ from tests.strategies import computation_graphs
 
 OPS = 8
 STEP = jax.jit(env.step)
-UNDO = jax.jit(env.undo)
 READY = jax.jit(env.ready)
 REMOVABLE = jax.jit(env.removable)
 OPENABLE = jax.jit(env.openable, static_argnames="symmetric")
@@ -48,27 +47,6 @@ def chains(actions, num_devices):
 def assert_equal(one, other):
     for name, left, right in zip(one.keys(), one.values(), other.values(), strict=True):
         np.testing.assert_array_equal(left, right, err_msg=name)
-
-
-@given(computation_graphs(OPS), st.integers(0, 10**6), st.integers(0, OPS), st.sampled_from([0, 3]))
-def test_undo_is_the_inverse_of_step(graph, seed, steps, latency):
-    platform = Platform(3, latency=latency, per_byte=0.25 * latency)
-    steps = min(steps, graph.num_ops)
-    built, states, actions = random_walk(graph, platform, seed, steps)
-    for before, after, (_, device) in zip(states, states[1:], actions, strict=False):
-        assert bool(REMOVABLE(after)[device])
-        assert_equal(UNDO(built, after, device), before)
-
-
-@given(computation_graphs(OPS), st.integers(0, 10**6))
-def test_whatever_is_removed_can_be_added_again(graph, seed):
-    built, states, _ = random_walk(graph, Platform(3), seed, graph.num_ops)
-    state = states[-1]
-    for device in np.flatnonzero(REMOVABLE(state)):
-        op = int(state.last[device])
-        before = UNDO(built, state, device)
-        assert bool(READY(built, before)[op])
-        assert_equal(STEP(built, before, op, device), state)
 
 
 @given(computation_graphs(OPS), st.integers(0, 10**6), st.integers(0, 5))

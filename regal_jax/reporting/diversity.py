@@ -3,7 +3,7 @@
 Each number is the mean over all pairs of schedules; of one schedule, it is 0.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,10 +21,6 @@ PAPER_WEIGHT = 10.0
 _BLOCK = 256
 """Schedules that are compared with all the others at a time, which bounds memory."""
 
-PlacementDistance = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""(placements int32[A, O], int32[B, O]) -> float64[A, B]: squared distances of what is concatenated
-to the start times in d_sen."""
-
 
 class Diversity(NamedTuple):
     """Mean distances between two of the schedules.
@@ -37,8 +33,8 @@ class Diversity(NamedTuple):
         read as that of both. Names of devices don't matter.
       d_inv: L2 norm of the difference of the start times. The paper doesn't give its unit; ours is
         the graph's mean op duration (for graphs without any, us).
-      d_sen: the same, with the placement concatenated. Names of devices matter, as in the paper:
-        schedules that are equal but for them are apart.
+      d_sen: the same, with the placement concatenated as in ``one_hot_distance``. Names of devices
+        matter, as in the paper: schedules that are equal but for them are apart.
     """
 
     ged: float
@@ -46,40 +42,27 @@ class Diversity(NamedTuple):
     d_sen: float
 
 
-def number_distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Squared distances of placements written as device numbers (a ``PlacementDistance``).
-
-    The plain reading of the paper, but not where its numbers come from: two random placements of 50
-    ops on four devices are 11 apart, where its table 2 has a d_sen of 90 beside a d_inv of 24.
-    """
-    return distance.cdist(first, second, "sqeuclidean")
-
-
 def one_hot_distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Squared distances of placements written one-hot times PAPER_WEIGHT (a ``PlacementDistance``).
+    """float64[A, B]: squared distances of placements int32[A, O] and int32[B, O], written one-hot
+    times PAPER_WEIGHT.
 
     Deviation: what fits the paper's numbers, though it doesn't say so. Independent random
     placements on four devices differ in 3/4 of the ops, so these are 10 * sqrt(2 * 3/4 * ops)
-    apart: 86.6 for 50 ops,
-    108.2 for 78. The paper's GFlowNet has sqrt(d_sen**2 - d_inv**2) = 86.8 in table 2 (50 ops) and
-    108.1 in table 1 (about 78 ops). Device numbers would fit with a factor of 7.75.
+    apart: 86.6 for 50 ops, 108.2 for 78. The paper's GFlowNet has sqrt(d_sen**2 - d_inv**2) = 86.8
+    in table 2 (50 ops) and 108.1 in table 1 (about 78 ops). Device numbers, the plain reading, are
+    11 apart for 50 ops; they would fit with a factor of 7.75.
     """
     num_ops = first.shape[1]
     moved = distance.cdist(first, second, "hamming") * num_ops
     return 2.0 * PAPER_WEIGHT**2 * moved
 
 
-def diversity(
-    graph: ComputationGraph,
-    schedules: Sequence[Schedule],
-    placement_distance: PlacementDistance = number_distance,
-) -> Diversity:
+def diversity(graph: ComputationGraph, schedules: Sequence[Schedule]) -> Diversity:
     """How different schedules of a graph are.
 
     Args:
       graph: the graph.
       schedules: of it, with start times; at least one.
-      placement_distance: of d_sen, ``number_distance`` or ``one_hot_distance``.
 
     Raises:
       OptionError: without schedules. ScheduleError: for one without start times, or of a graph with
@@ -96,7 +79,7 @@ def diversity(
     start = np.stack([np.asarray(schedule.start) for schedule in schedules])
     unit = graph.duration.sum() / max(graph.num_ops, 1) or 1.0
     ged = _edit_distance(placement, sequence)
-    d_inv, d_sen = _start_distances(start / unit, placement, placement_distance)
+    d_inv, d_sen = _start_distances(start / unit, placement)
     return Diversity(ged, d_inv, d_sen)
 
 
@@ -133,9 +116,7 @@ def _edit_distance(placement: np.ndarray, sequence: np.ndarray) -> float:
     return float(100.0 * apart.sum() / pairs.sum())
 
 
-def _start_distances(
-    start: np.ndarray, placement: np.ndarray, placement_distance: PlacementDistance
-) -> tuple[float, float]:
+def _start_distances(start: np.ndarray, placement: np.ndarray) -> tuple[float, float]:
     """Mean (d_inv, d_sen) of start times float64[N, O] and placements int32[N, O]."""
     count, d_inv, d_sen = len(start), 0.0, 0.0
     for begin in range(0, count, _BLOCK):
@@ -143,7 +124,7 @@ def _start_distances(
         # Differences are squared and added as they are: the quicker products of matrices would not
         # make it exactly 0 for equal schedules.
         times = distance.cdist(start[rows], start, "sqeuclidean")
-        both = times + placement_distance(placement[rows], placement)
+        both = times + one_hot_distance(placement[rows], placement)
         d_inv += float(np.sqrt(times).sum())
         d_sen += float(np.sqrt(both).sum())
     pairs = count * (count - 1)

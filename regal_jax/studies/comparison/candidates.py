@@ -178,7 +178,7 @@ def metrics(graph: ComputationGraph, sampled: Candidates, trial: Trial) -> dict[
 
     Speedups are the sum of the graph's durations, as profiled, over a makespan: "proxy_1" of the
     best schedule, "proxy_100" the mean of all candidates, and those of ``on_targets``. Then the
-    fields of ``diversity.Diversity`` (placements as in ``one_hot_distance``), and "candidates",
+    fields of ``diversity.Diversity``, and "candidates",
     how many there are: fewer than asked for where samples are equal but for the names of devices.
     """
     problem, work = proxy(graph, trial.num_devices), float(graph.duration.sum())
@@ -188,7 +188,7 @@ def metrics(graph: ComputationGraph, sampled: Candidates, trial: Trial) -> dict[
         "proxy_100": float(np.mean([work / schedule.makespan for schedule in best])),
     }
     values |= on_targets(graph, best, trial)
-    apart = diversity.diversity(graph, best, diversity.one_hot_distance)
+    apart = diversity.diversity(graph, best)
     return values | apart._asdict() | {"candidates": len(best)}
 
 

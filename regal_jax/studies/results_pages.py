@@ -19,7 +19,7 @@ from regal_jax.graphs import files
 from regal_jax.reporting import results, tables
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import LEAST_GRAPHS
-from regal_jax.studies import systems
+from regal_jax.studies import recompute, systems
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.paired import paired_table
 from regal_jax.studies.compiler import tables as compiler_tables
@@ -237,6 +237,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "auto_stop": early_stops,
         "proofs": proofs_report.page,
         "proofs_compared": proofs_report.proven,
+        "recompute": recompute.page,
     }
 )
 """How each table is made of its rows, those of the file with its name, or the name without

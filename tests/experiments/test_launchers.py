@@ -117,6 +117,14 @@ def test_a_schedule_below_a_verified_optimum_stops_the_experiment(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_recompute(tmp_path):
+    pytest.importorskip("ortools")
+    flags = EXPERIMENTS / "flags" / "smoke" / "recompute.flags"
+    output = launch("recompute.py", f"--flagfile={flags}", f"--output_dir={tmp_path}")
+    assert "| `layered 10 9-0` |" in output
+    assert launch("recompute.py", f"--flagfile={flags}", f"--output_dir={tmp_path}") == output
+
+
 def test_the_model_zoo_is_built_and_packed(tmp_path):
     built, packed = tmp_path / "built", tmp_path / "packed"
     flags = EXPERIMENTS / "flags" / "smoke"

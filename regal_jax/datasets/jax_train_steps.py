@@ -74,6 +74,16 @@ def program(name: str) -> Program:
     return Program(name, *jax_steps.step_of(_model(family, checkpointed), mode))
 
 
+def with_policy(name: str, policy: Callable[..., Any] | None) -> Program:
+    """The program of a name with its whole forward pass in ``jax.checkpoint`` by a policy, None for
+    the one that saves nothing. Raises OptionError (``check_name``)."""
+    check_name(name)
+    family, _, mode = name.partition("/")
+    model = _model(family, False)
+    apply = jax.checkpoint(model.apply, policy=policy, static_argnums=(3,))
+    return Program(name, *jax_steps.step_of(model._replace(apply=apply), mode))
+
+
 def _has(family: str, mode: str) -> bool:
     """Programs that aren't networks have no parameters to update."""
     if family not in _flax():

@@ -25,6 +25,9 @@ COMPILATIONS = 8
 EVALUATIONS = 20_000
 """Of the search for a base order, and of that for a plan of each limit."""
 
+SLACK = 0.03
+"""Of the budget: what compilers need more than the model says, at a first guess."""
+
 GREEDY = 50
 """Times as many evaluations may a first plan take."""
 
@@ -145,7 +148,7 @@ class Search:
     def _next(self, budget: int) -> int | None:
         """The next limit to try: those that just fit are closed in on. None where all is tried."""
         if not self._totals:
-            return budget
+            return budget - int(SLACK * budget)
         low = max((limit for limit, total in self._totals.items() if total <= budget), default=0)
         high = min((limit for limit in self._totals if limit > low), default=0)
         near = low or high

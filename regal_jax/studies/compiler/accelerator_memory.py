@@ -103,11 +103,12 @@ def _summary(group: str, rows: Sequence[Row]) -> dict[str, str]:
             and group in ("all", row["graph"].split("/")[1])
         }
         line["number"] = str(len(found))
-        line[label] = _mean(found)
+        line[label] = mean(found)
     return line
 
 
-def _mean(ratios: Mapping[str, float]) -> str:
+def mean(ratios: Mapping[str, float]) -> str:
+    """The geometric mean of ratios by program, its 95 % interval from ten on, and the range."""
     mean = mean_interval({name: [math.log(ratio)] for name, ratio in ratios.items()})
     least, most = min(ratios.values()), max(ratios.values())
     interval = f" [{math.exp(mean.low):.3f}, {math.exp(mean.high):.3f}]"

@@ -1,0 +1,248 @@
+"""Train steps within memory budgets: ``rj.fit`` against policies of ``jax.checkpoint``."""
+
+import functools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from regal_jax.compiler.accelerators.accelerator import Accelerator
+from regal_jax.compiler.accelerators.measure import placed
+from regal_jax.compiler.recompute.judge import KEEP_BARRIERS, Judge, Needs, Way, judge_of
+from regal_jax.compiler.recompute.search import Search, pareto
+from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
+from regal_jax.datasets import jax_train_steps
+from regal_jax.datasets.jax_train_steps import Program
+from regal_jax.reporting import progress
+from regal_jax.reporting.results import Row
+from regal_jax.reporting.statistics import geometric_mean
+from regal_jax.reporting.tables import human_bytes
+from regal_jax.studies import keys
+from regal_jax.studies.compiler.accelerator_memory import mean
+from regal_jax.studies.flags import option
+from regal_jax.studies.kept import KEY, KeptRows
+from regal_jax.studies.settings import Output
+
+OURS = "regal_jax"
+BUDGETS = (0.8, 0.6, 0.5, 0.4)
+"""Of the plain program's bytes beyond the arguments."""
+
+POLICIES: Mapping[str, Callable[..., Any] | None] = {
+    "nothing saved": None,
+    "dots_saveable": jax.checkpoint_policies.dots_saveable,
+    "dots, no batch dims": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+}
+BY_LAYER = "by layer"
+
+PRICE = 0.005
+"""More FLOPs than a share of these have a price to compare."""
+
+_CPU_OPTIONS: Sequence[Mapping[str, Any]] = (
+    {},
+    {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"},
+    KEEP_BARRIERS,
+)
+"""XLA's two orders on CPUs, and barriers kept as ours are; ours is compared with the best."""
+
+EXTRA_COLUMNS = (KEY, "accelerator", "jax", "compilations", "evaluations", "point")
+_LAST_METRIC = "search_seconds"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Output):
+    """Which programs, what they are compiled for, and how long is searched."""
+
+    programs: tuple[str, ...] = option((), "family/mode; all that are trained, unless given.")
+    accelerator: str = option("", "Compile for it, with no device: h100, v5e, ... (else on CPUs).")
+    compilations: int = option(6, "Of each budget.")
+    evaluations: int = option(20_000, "Of each search for an order, or a plan.")
+    seed: int = option(0, "Of the searches.")
+
+
+def measure(settings: Settings, target: Accelerator | None, path: Path) -> list[Row]:
+    """Rows of every program, appended to ``path``; those that are there are not made again.
+
+    Raises OptionError for a name that no program has, at once.
+    """
+    known = [name for name in jax_train_steps.program_names() if name.endswith("/training")]
+    names = settings.programs or known
+    for name in names:
+        jax_train_steps.check_name(name)
+    kept, rows = KeptRows(path, _LAST_METRIC, EXTRA_COLUMNS), []
+    for name in progress.each("programs", names):
+        judge = _judge(jax_train_steps.program(name), target)
+        key = keys.key(
+            name=name,
+            program=judge.traced.lower().as_text(),
+            accelerator=settings.accelerator,
+            settings=[settings.compilations, settings.evaluations, settings.seed],
+            jax=jax.__version__,
+        )
+        rows += kept.rows(key, functools.partial(_rows, name, judge, settings))
+    return rows
+
+
+def _rows(name: str, judge: Judge, settings: Settings) -> list[Row]:
+    """The plain program, each policy's, the best of each budget, and all that none is better than.
+
+    Budgets are shares of the plain program's bytes, and the bytes of each policy's.
+    """
+    begin = time.perf_counter()
+    search = Search(judge, evaluations=settings.evaluations, seed=settings.seed)
+    plain = _best_of_xla(judge)
+    others = {PLAIN: plain} | dict(_policies(name, judge.target))
+    budgets = {share: plain.arguments + int(share * _beyond(plain)) for share in BUDGETS}
+    fitted = {
+        f"{OURS} {share}": search.within(budget, compilations=settings.compilations).needs
+        for share, budget in budgets.items()
+    }
+    search.look_at(1.0)
+    for needs in others.values():
+        search.within(needs.total, compilations=settings.compilations)
+    points = [one.needs for one in pareto(search.attempts)]
+    spent = time.perf_counter() - begin
+    common = {"graph": name, "seed": settings.seed, "jax": jax.__version__}
+    common |= {"accelerator": settings.accelerator or "cpu"}
+    common |= {"compilations": settings.compilations, "evaluations": settings.evaluations}
+    named = [(method, "", needs) for method, needs in (others | fitted).items()]
+    named += [(OURS, str(number), needs) for number, needs in enumerate(points)]
+    rows = [
+        common | {"method": method, "metric": metric, "value": value, "point": point}
+        for method, point, needs in named
+        for metric, value in _values(needs).items()
+    ]
+    last = {"method": OURS, "metric": _LAST_METRIC, "value": spent, "point": ""}
+    return [*rows, common | last]
+
+
+def _values(needs: Needs) -> dict[str, float]:
+    return {
+        "total_bytes": float(_beyond(needs)),
+        "argument_bytes": float(needs.arguments),
+        "flops": needs.flops,
+        "seconds": needs.seconds,
+    }
+
+
+def _beyond(needs: Needs) -> int:
+    """Bytes beyond the arguments."""
+    return needs.total - needs.arguments
+
+
+def _judge(one: Program, target: Accelerator | None) -> Judge:
+    args = one.shapes if target is None else placed(target, one.shapes, {})[0]
+    return judge_of(one.jitted().trace(*args), target)
+
+
+def _best_of_xla(judge: Judge) -> Needs:
+    """What a program needs in the better of XLA's orders."""
+    options = _CPU_OPTIONS[: 1 if judge.target else None]
+    found = [judge._replace(options=dict(each))(Way(PLAIN)).needs for each in options]
+    return min(found, key=lambda needs: needs.total)
+
+
+def _policies(name: str, target: Accelerator | None) -> Iterator[tuple[str, Needs]]:
+    """What the program needs with each policy."""
+    for method, policy in POLICIES.items():
+        yield method, _best_of_xla(_judge(jax_train_steps.with_policy(name, policy), target))
+    layered = name.replace("/training", "/training_checkpointed")
+    if layered in jax_train_steps.program_names():
+        yield BY_LAYER, _best_of_xla(_judge(jax_train_steps.program(layered), target))
+
+
+class Curves:
+    """Rows by program: what each method needs, and the points of ours."""
+
+    def __init__(self, rows: Sequence[Row]):
+        self.names = list(dict.fromkeys(str(row["graph"]) for row in rows))
+        self._of: dict[tuple, float] = {
+            (row["graph"], row["method"], row["point"], row["metric"]): float(row["value"])
+            for row in rows
+        }
+
+    def needs(self, name: str, method: str, point: str = "") -> tuple[float, float] | None:
+        """(bytes beyond the arguments, FLOPs) over the plain program's, if there is such a row."""
+        if (name, method, point, "flops") not in self._of:
+            return None
+        of = [self._of[name, method, point, metric] for metric in ("total_bytes", "flops")]
+        plain = [self._of[name, PLAIN, "", metric] for metric in ("total_bytes", "flops")]
+        return of[0] / plain[0], of[1] / max(plain[1], 1.0)
+
+    def points(self, name: str) -> list[tuple[float, float]]:
+        """Ours, none with more of both than another."""
+        numbers = range(len(self._of))
+        found = (self.needs(name, OURS, str(number)) for number in numbers)
+        return list(iter(functools.partial(next, found), None))
+
+    def plain_bytes(self, name: str) -> float:
+        """Of the plain program, beyond the arguments."""
+        return self._of[name, PLAIN, "", "total_bytes"]
+
+
+def budgets(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """A line a budget: how many programs are within it, and their FLOPs over the plain ones'."""
+    curves, lines = Curves(rows), []
+    for share in BUDGETS:
+        found = {name: curves.needs(name, f"{OURS} {share}") for name in curves.names}
+        within = {name: one[1] for name, one in found.items() if one and one[0] <= share}
+        line = {"budget": f"{share:.0%}", "within": f"{len(within)} of {len(found)}"}
+        lines.append(line | {"FLOPs": mean(within) if within else ""})
+    return lines
+
+
+def against(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """A line a policy: our bytes at no more than its FLOPs, our FLOPs at no more than its bytes.
+
+    The last is the share of its additional FLOPs, where there are some.
+    """
+    curves, lines = Curves(rows), []
+    for method in (PLAIN, *POLICIES, BY_LAYER):
+        both = {name: curves.needs(name, method) for name in curves.names}
+        of = {name: one for name, one in both.items() if one}
+        ours = {name: curves.points(name) for name in of}
+        bytes_ = {
+            name: min((b for b, f in ours[name] if f <= flops * (1 + 1e-3)), default=np.inf) / size
+            for name, (size, flops) in of.items()
+        }
+        flops = {
+            name: max(min((f for b, f in ours[name] if b <= size), default=np.inf) - 1, 1e-4)
+            / (more - 1)
+            for name, (size, more) in of.items()
+            if more > 1 + PRICE
+        }
+        known = {name: one for name, one in bytes_.items() if np.isfinite(one)}
+        paid = {name: one for name, one in flops.items() if np.isfinite(one)}
+        lines.append(
+            {
+                "against": method,
+                "programs": str(len(of)),
+                "its bytes": _mean([one[0] for one in of.values()]),
+                "its FLOPs": _mean([one[1] for one in of.values()]),
+                "our bytes over its": mean(known) if known else "",
+                "at more FLOPs only": str(len(bytes_) - len(known)),
+                "our added FLOPs over its": mean(paid) if paid else "",
+                "at more bytes only": str(len(flops) - len(paid)),
+            }
+        )
+    return lines
+
+
+def table(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """A line a program: bytes and FLOPs over the plain ones, of each budget and policy."""
+    curves, lines = Curves(rows), []
+    for name in curves.names:
+        line = {"program": name.partition("/")[0], "XLA": human_bytes(curves.plain_bytes(name))}
+        methods = [*(f"{OURS} {share}" for share in BUDGETS), *POLICIES, BY_LAYER]
+        for method in methods:
+            needs = curves.needs(name, method)
+            line[method.replace(f"{OURS} ", "")] = f"{needs[0]:.2f} {needs[1]:.3f}" if needs else ""
+        lines.append(line)
+    return lines
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{geometric_mean(values):.3f}" if values else ""

@@ -1,0 +1,74 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regal_jax.compiler.recompute.emission import in_runs
+from regal_jax.compiler.recompute.judge import KEEP_BARRIERS
+from tests.compiler.barriers.programs import kernels_of, random_function, random_order, traced
+from tests.compiler.barriers.test_emission import PROGRAMS, op_by_op, same
+
+
+def with_repeats(order, random):
+    """The order with ops that have run put in again."""
+    runs = []
+    for op in order:
+        runs += (
+            random.choice(runs, size=min(len(runs), 2)).tolist() if random.random() < 0.5 else []
+        )
+        runs.append(op)
+    return runs
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10**6), st.sampled_from([0, 2, 100]))
+def test_any_runs_compute_the_same(seed, near):
+    trace, random = traced(random_function(seed)), np.random.default_rng(seed)
+    kernels = kernels_of(trace)
+    runs = with_repeats(random_order(kernels.graph, seed), random)
+    arguments = random.normal(size=(2, 4, 4)).astype(np.float32)
+    same(op_by_op(in_runs(trace, kernels, runs, near), *arguments), op_by_op(trace, *arguments))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_run_twice(name):
+    trace = traced(PROGRAMS[name])
+    kernels = kernels_of(trace)
+    twice = [op for op in range(kernels.graph.num_ops) for _ in range(2)]
+    arguments = np.random.default_rng(0).normal(size=(2, 4, 4)).astype(np.float32)
+    same(op_by_op(in_runs(trace, kernels, twice, 2), *arguments), op_by_op(trace, *arguments))
+
+
+def skip(a, b):
+    """The first product is read at once, and again at the end."""
+    x = a @ b
+    return jnp.tanh(x @ b) @ b + x
+
+
+def test_repeated_work_is_not_merged():
+    trace = traced(skip)
+    made = in_runs(trace, kernels_of(trace), [0, 1, 2, 3, 0, 4], 100)
+    options = dict(KEEP_BARRIERS)
+    plain, twice = (one.lower().compile(options).cost_analysis()["flops"] for one in (trace, made))
+    assert twice - plain >= 2 * 4**3
+
+
+def test_what_was_just_made_is_read_without_a_barrier():
+    trace = traced(skip)
+    kernels = kernels_of(trace)
+    once = [in_runs(trace, kernels, range(5), near).lower().as_text() for near in (0, 100)]
+    assert [text.count("optimization_barrier") for text in once] == [1, 0]
+
+
+def test_random_numbers_are_the_same_again():
+    def noisy(a, b):
+        key = jax.random.key(3)
+        return jnp.sum(a @ b * jax.random.bernoulli(key, 0.5, (4, 4))) + jnp.sum(a)
+
+    trace = traced(noisy)
+    kernels = kernels_of(trace)
+    twice = [op for op in range(kernels.graph.num_ops) for _ in range(2)]
+    arguments = np.random.default_rng(0).normal(size=(2, 4, 4)).astype(np.float32)
+    same(op_by_op(in_runs(trace, kernels, twice, 1), *arguments), op_by_op(trace, *arguments))

@@ -1,0 +1,135 @@
+import itertools
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import regal_jax as rj
+from regal_jax.errors import LimitError, OptionError
+from regal_jax.reporting.tables import human_bytes
+from tests.compiler.accelerators.targets import compiler_for
+
+WIDTH, ROWS, LAYERS = 32, 2048, 8
+QUICK = {"compilations": 4, "evaluations": 500}
+
+
+def loss(weights, x):
+    for weight in weights:
+        x = jnp.tanh(x @ weight)
+    return (x**2).mean()
+
+
+step = jax.grad(loss)
+SHAPES = (
+    [jax.ShapeDtypeStruct((WIDTH, WIDTH), jnp.float32)] * LAYERS,
+    jax.ShapeDtypeStruct((ROWS, WIDTH), jnp.float32),
+)
+
+
+def arrays(seed=0):
+    random = np.random.default_rng(seed)
+    make = lambda one: jnp.asarray(random.normal(size=one.shape), one.dtype)  # noqa: E731
+    return jax.tree.map(make, SHAPES)
+
+
+def close(one, other):
+    """Gradients by other fusions, which round differently."""
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-7)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return rj.fit(step, *SHAPES, memory_budget="1TiB")
+
+
+@pytest.fixture(scope="module")
+def fitted(plain):
+    return rj.fit(step, *SHAPES, memory_budget=int(0.72 * plain.best.needs.total), **QUICK)
+
+
+def test_what_fits_stays_as_it_is(plain):
+    assert plain.function is step
+    assert plain.best == plain.plain
+    assert "as it is" in str(plain)
+
+
+def test_less_memory_for_more_work(fitted):
+    compiled = jax.jit(fitted.function, compiler_options=dict(fitted.compiler_options)).lower(
+        *SHAPES
+    )
+    memory = compiled.compile().memory_analysis()
+    needs = memory.argument_size_in_bytes + memory.temp_size_in_bytes + memory.output_size_in_bytes
+    assert needs <= fitted.budget
+    assert fitted.plain.needs.flops < fitted.best.needs.flops < 1.5 * fitted.plain.needs.flops
+    assert len(fitted.best.way.runs) > len(set(fitted.best.way.runs))
+    assert re.search(r"[1-9]\d* kernels run again, \d+\.\d % more FLOPs", str(fitted))
+
+
+def test_gradients_are_the_same(fitted):
+    close(jax.jit(fitted.function)(*arrays()), step(*arrays()))
+
+
+def test_other_shapes_are_refused(fitted):
+    weights, x = arrays()
+    with pytest.raises(OptionError, match="loss was fitted to other shapes"):
+        fitted.function(weights, x[:8])
+
+
+def test_too_little_says_what_holds_the_memory():
+    with pytest.raises(LimitError, match=r"64.0 KiB is too little: the least .* results"):
+        rj.fit(step, *SHAPES, memory_budget="64KiB", **QUICK)
+
+
+@pytest.mark.parametrize("budget", ["much", "16 gigs", "1.5"])
+def test_a_budget_that_is_no_bytes(budget):
+    with pytest.raises(OptionError, match=r"not bytes|part of a byte"):
+        rj.fit(step, *SHAPES, memory_budget=budget)
+
+
+def test_a_frontier_pays_for_memory_with_work():
+    found = rj.frontier(step, *SHAPES, shares=(1.0, 0.6, 0.3), evaluations=500)
+    needs = [point.needs for point in found.points]
+    pairs = itertools.pairwise(needs)
+    assert all(a.total > b.total and a.flops <= b.flops for a, b in pairs)
+    assert needs[-1].total < 0.75 * found.plain.needs.total
+    assert human_bytes(needs[0].total) in str(found)
+    with pytest.raises(OptionError, match=r"shares must be in \(0, 1\]"):
+        rj.frontier(step, *SHAPES, shares=(2.0,))
+
+
+def test_jit_within_a_budget(fitted, tmp_path):
+    jitted = rj.jit(step, memory_budget=fitted.budget, cache=tmp_path, evaluations=500)
+    again = rj.jit(step, memory_budget=fitted.budget, cache=tmp_path, evaluations=500)
+    close(jitted(*arrays()), step(*arrays()))
+    for one, other in zip(jitted(*arrays()), again(*arrays()), strict=True):
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+    (report,), (kept,) = jitted.reports, again.reports
+    assert report.flops_ratio > 1
+    assert not report.cached
+    assert "more FLOPs" in str(report)
+    assert kept.cached
+    assert "more FLOPs" not in str(kept)
+    assert kept.memory == report.memory
+
+
+def test_jit_of_what_never_fits():
+    with pytest.raises(LimitError, match=r"memory_budget: 1.00 KiB is too little"):
+        rj.jit(step, memory_budget="1KiB", cache=None, top_k=1, strict=False)(*arrays())
+
+
+def test_donated_arguments_stay_donated(fitted):
+    jitted = jax.jit(lambda w, x: (step(w, x), x * 2), donate_argnums=1)
+    found = rj.fit(jitted, *SHAPES, memory_budget=int(0.85 * fitted.plain.needs.total), **QUICK)
+    assert found.best.needs.memory.donated == ROWS * WIDTH * 4
+
+
+def test_for_an_accelerator():
+    compiler_for("v5e")
+    big = ([jax.ShapeDtypeStruct((512, 512), jnp.float32)] * 4,)
+    x = jax.ShapeDtypeStruct((32768, 512), jnp.float32)
+    plain = rj.measure(step, *big, x, accelerator="v5e").peak
+    found = rj.fit(step, *big, x, memory_budget=int(0.8 * plain), accelerator="v5e", **QUICK)
+    assert rj.measure(found.function, *big, x, accelerator="v5e").peak <= 0.8 * plain

@@ -26,6 +26,7 @@ def main(settings, folder) -> None:
         ("Bytes beyond the arguments and FLOPs, over XLA's own choice", memory_budget.table),
         ("Budgets", memory_budget.budgets),
         ("Against policies", memory_budget.against),
+        ("Run beside the plain program", memory_budget.runs),
     ):
         print(f"{title}\n{tables.text_table(make(rows))}\n")
 

@@ -234,6 +234,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "onnx": compiler_tables.onnx_page,
         "accelerators": compiler_tables.accelerators_page,
         "search_costs": compiler_tables.search_costs_page,
+        "memory_budget": compiler_tables.memory_budget_page,
         "auto_stop": early_stops,
         "proofs": proofs_report.page,
         "proofs_compared": proofs_report.proven,

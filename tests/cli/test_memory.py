@@ -46,6 +46,16 @@ def test_ours_beside_xla_s(step, capsys):
     assert [line.split(":")[0] for line in lines] == ["jax.jit", "rj.jit"]
 
 
+def test_a_budget_and_what_memory_costs(step, capsys):
+    compiler_for("v5e")
+    assert run(step, "--accelerator=v5e", "--budget=1GiB", "--json") == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["jax.jit", "rj.fit"]
+    assert run(step, "--accelerator=v5e", "--budget=1MiB") == 1
+    assert "memory_budget: 1.00 MiB is too little" in capsys.readouterr().err
+    assert run(step, "--accelerator=v5e", "--frontier", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["of plain"] == "1.000"
+
+
 def test_over_the_limit_is_status_1(step, capsys):
     compiler_for("v5e")
     assert run(step, "--accelerator=v5e", "--limit=1GiB", "--quiet") == 0

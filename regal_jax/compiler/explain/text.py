@@ -26,7 +26,8 @@ HOW = {
         "Recompute: cheap to make in the forward pass, then idle until the backward pass reads "
         "them. Wrap the function, or one that calls it, in jax.checkpoint (nn.remat in Flax); with "
         "policy=jax.checkpoint_policies.dots_saveable matrix products aren't computed twice. The "
-        "arguments of what is wrapped are kept."
+        "arguments of what is wrapped are kept. Or leave the code as it is: rj.jit(f, "
+        "memory_budget=...) computes again what it takes to fit, and says at how many FLOPs."
     ),
     "later": (
         "Make later: cheap to make, but made before they are read. Make them where they are "

@@ -5,6 +5,7 @@ else, is made again where that costs least. Random numbers are functions of thei
 the same when they are made again; a function with side effects is refused.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from regal_jax.compiler.recompute.search import COMPILATIONS, EVALUATIONS, Searc
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.errors import LimitError, OptionError
 from regal_jax.options import byte_count
-from regal_jax.reporting import progress
+from regal_jax.reporting import figures, progress
 from regal_jax.reporting.tables import human_bytes, text_table
 
 SHARES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
@@ -104,6 +105,21 @@ class Frontier(NamedTuple):
             }
             for one in self.points
         ]
+
+    def save_plot(self, path: str | os.PathLike) -> None:
+        """Draws bytes against FLOPs, both over XLA's own choice. MissingDependencyError without
+        matplotlib."""
+        figure = figures.new_figure(6, 4)
+        axes = figure.subplots()
+        needs = [one.needs for one in (self.plain, *self.points)]
+        flops = [_ratio(one.flops, self.plain.needs.flops) for one in needs]
+        share = [one.total / self.plain.needs.total for one in needs]
+        axes.plot(flops[1:], share[1:], drawstyle="steps-post", marker="o", color=figures.SERIES[0])
+        axes.plot(flops[:1], share[:1], marker="s", color=figures.SERIES[1])
+        axes.set_xlabel("FLOPs over XLA's own choice")
+        axes.set_ylabel("bytes over XLA's own choice")
+        figures.style_axes(axes)
+        figures.save_figure(figure, path)
 
     def __str__(self) -> str:
         return text_table(self.rows())

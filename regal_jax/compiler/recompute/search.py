@@ -28,7 +28,7 @@ EVALUATIONS = 20_000
 SLACK = 0.03
 """Of the budget: what compilers need more than the model says, at a first guess."""
 
-GREEDY = 50
+GREEDY = 20
 """Times as many evaluations may a first plan take."""
 
 NEARS = {"cpu": (1, 4), "accelerator": (32, 4)}

@@ -62,7 +62,7 @@ class PlanSearch:
         self._space = kernel.work_space(self._instance)
         self._tally = kernel.Tally(np.ones(1, np.int64), np.array([seed], np.uint64))
         self._once = each_once(self._instance)
-        self._best = self._once
+        self._found: dict[int, np.ndarray] = {}  # plans by their limits
         self.plain = self.nearest = self._plan(self._once)
 
     @property
@@ -71,14 +71,19 @@ class PlanSearch:
         return int(self._tally.spent[0])
 
     def within(self, limit: int, evaluations: int) -> Plan | None:
-        """A plan whose peak is within a limit, None if none is found."""
+        """A plan whose peak is within a limit, None if none is found.
+
+        The first attempt goes on from what was found for the next higher limit.
+        """
+        higher = min((known for known in self._found if known >= limit), default=None)
+        begin = self._once if higher is None else self._found[higher]
         most = self.evaluations + evaluations
         for attempt in range(ATTEMPTS):
-            plan = self._once.copy()
+            plan = (self._once if attempt else begin).copy()
             args = (self._instance, plan, self._scratch, limit)
             if kernel.reduce(*args, self._space, float(attempt > 0), most, self._tally):
                 kernel.prune(*args, most, self._tally)
-                self._best = plan
+                self._found[limit] = plan
                 return self._plan(plan)
             failed = self._plan(plan)
             if attempt == 0 or failed.peak < self.nearest.peak:
@@ -88,12 +93,13 @@ class PlanSearch:
         return None
 
     def improve(self, limit: int, evaluations: int) -> Plan:
-        """The best plan so far after more search, for the limit of the last ``within``."""
+        """The best plan for a limit that ``within`` found one for, after more search."""
+        best = self._found[limit]
         kernel.improve(
-            *(self._instance, self._best.copy(), self._best, self._scratch, limit, self._space),
+            *(self._instance, best.copy(), best, self._scratch, limit, self._space),
             *(self.evaluations + evaluations, self._tally),
         )
-        return self._plan(self._best)
+        return self._plan(best)
 
     def _plan(self, plan: np.ndarray) -> Plan:
         peak, _, work, count = kernel.evaluate(self._instance, plan, self._scratch, 0)

@@ -13,7 +13,8 @@ import numpy as np
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.measure import placed
 from regal_jax.compiler.recompute.judge import KEEP_BARRIERS, Judge, Needs, Way, judge_of
-from regal_jax.compiler.recompute.search import Search, pareto
+from regal_jax.compiler.recompute.search import COMPILATIONS, EVALUATIONS, Search, pareto
+from regal_jax.compiler.xla import settings as xla_settings
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.datasets import jax_train_steps
 from regal_jax.datasets.jax_train_steps import Program
@@ -22,6 +23,7 @@ from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import geometric_mean
 from regal_jax.reporting.tables import human_bytes
 from regal_jax.studies import keys
+from regal_jax.studies.compiler import side_by_side
 from regal_jax.studies.compiler.accelerator_memory import mean
 from regal_jax.studies.flags import option
 from regal_jax.studies.kept import KEY, KeptRows
@@ -31,12 +33,16 @@ OURS = "regal_jax"
 BUDGETS = (0.8, 0.6, 0.5, 0.4)
 """Of the plain program's bytes beyond the arguments."""
 
+RUN_BUDGET = 0.6
+"""The budget that programs run in."""
+
 POLICIES: Mapping[str, Callable[..., Any] | None] = {
     "nothing saved": None,
     "dots_saveable": jax.checkpoint_policies.dots_saveable,
     "dots, no batch dims": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
 }
 BY_LAYER = "by layer"
+RUN = "run"
 
 PRICE = 0.005
 """More FLOPs than a share of these have a price to compare."""
@@ -61,6 +67,7 @@ class Settings(Output):
     compilations: int = option(6, "Of each budget.")
     evaluations: int = option(20_000, "Of each search for an order, or a plan.")
     seed: int = option(0, "Of the searches.")
+    pairs: int = option(0, "Runs on this CPU, within RUN_BUDGET and plainly; 0 runs none.")
 
 
 def measure(settings: Settings, target: Accelerator | None, path: Path) -> list[Row]:
@@ -83,7 +90,31 @@ def measure(settings: Settings, target: Accelerator | None, path: Path) -> list[
             jax=jax.__version__,
         )
         rows += kept.rows(key, functools.partial(_rows, name, judge, settings))
+        if settings.pairs and target is None:
+            make = functools.partial(_runs, name, judge, settings)
+            rows += kept.rows(
+                keys.key(made=key, pairs=settings.pairs, machine=keys.machine()), make
+            )
     return rows
+
+
+def _runs(name: str, judge: Judge, settings: Settings) -> list[Row]:
+    """Ten steps of a program within RUN_BUDGET beside the plain one: time and resident memory."""
+    plain = judge(Way(PLAIN)).needs
+    budget = plain.arguments + int(RUN_BUDGET * _beyond(plain))
+    options = xla_settings.Options(xla_settings.Search(seed=settings.seed), memory_budget=budget)
+    found = side_by_side.compare(name, options, settings.pairs)
+    resident = [
+        side_by_side.in_process(side_by_side.resident_bytes, name, one)["resident_bytes"]
+        for one in (options, None)
+    ]
+    found |= {"resident_ratio": resident[0] / resident[1], _LAST_METRIC: 0.0}
+    common = {"graph": name, "seed": settings.seed, "jax": jax.__version__, "accelerator": "cpu"}
+    common |= {"compilations": COMPILATIONS, "evaluations": EVALUATIONS, "point": ""}
+    return [
+        common | {"method": RUN, "metric": metric, "value": value}
+        for metric, value in found.items()
+    ]
 
 
 def _rows(name: str, judge: Judge, settings: Settings) -> list[Row]:
@@ -102,7 +133,7 @@ def _rows(name: str, judge: Judge, settings: Settings) -> list[Row]:
     }
     search.look_at(1.0)
     for needs in others.values():
-        search.within(needs.total, compilations=settings.compilations)
+        search.within(needs.total, compilations=2)
     points = [one.needs for one in pareto(search.attempts)]
     spent = time.perf_counter() - begin
     common = {"graph": name, "seed": settings.seed, "jax": jax.__version__}
@@ -242,6 +273,19 @@ def table(rows: Sequence[Row]) -> list[dict[str, str]]:
             line[method.replace(f"{OURS} ", "")] = f"{needs[0]:.2f} {needs[1]:.3f}" if needs else ""
         lines.append(line)
     return lines
+
+
+def runs(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """A line a program that ran: within RUN_BUDGET over plainly."""
+    metrics = {"run_ratio": "time", "resident_ratio": "resident memory", "difference": "difference"}
+    of = {
+        (row["graph"], row["metric"]): float(row["value"]) for row in rows if row["method"] == RUN
+    }
+    return [
+        {"program": name.partition("/")[0]}
+        | {label: f"{of[name, metric]:.3g}" for metric, label in metrics.items()}
+        for name in dict.fromkeys(name for name, _ in of)
+    ]
 
 
 def _mean(values: Sequence[float]) -> str:

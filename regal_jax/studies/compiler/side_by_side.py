@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from regal_jax.compiler.xla.reschedule import compile_best
+from regal_jax.compiler.routes import compile_best
 from regal_jax.compiler.xla.settings import Options
 from regal_jax.datasets.jax_train_steps import Program, program
 
@@ -25,14 +25,16 @@ def compare(name: str, options: Options, pairs: int) -> dict[str, float]:
     """Runs a program as ``jax.jit`` compiles it and in the best order, one after the other.
 
     Returns:
-      equal: 1 if all outputs are the same bit for bit, else 0; run_ratio: the median over pairs of
+      equal: 1 if all outputs are the same bit for bit, else 0; difference: the largest, over the
+      largest number of its array; run_ratio: the median over pairs of
       the time in the best order over the plain one; run_seconds: the median plain time.
     """
     one = program(name)
-    lowered = one.jitted().lower(*one.shapes)
-    plain = lowered.compile()
-    best, _ = compile_best(lowered, options)
-    equal = same_bits(plain(*one.arguments()), best(*one.arguments()))
+    traced = one.jitted().trace(*one.shapes)
+    plain = traced.lower().compile()
+    best, _ = compile_best(traced, traced.lower(), options)
+    results = plain(*one.arguments()), best(*one.arguments())
+    equal, difference = same_bits(*results), largest_difference(*results)
     ratios: list[float] = []
     seconds: list[float] = []
     begin = time.perf_counter()
@@ -42,6 +44,7 @@ def compare(name: str, options: Options, pairs: int) -> dict[str, float]:
         ratios.append(second / first)
     return {
         "equal": float(equal),
+        "difference": difference,
         "run_ratio": statistics.median(ratios),
         "run_seconds": statistics.median(seconds),
     }
@@ -53,8 +56,9 @@ def resident_bytes(name: str, options: Options | None) -> dict[str, float]:
     ``options`` None runs the program as ``jax.jit`` compiles it. For a process of its own.
     """
     one = program(name)
-    lowered = one.jitted().lower(*one.shapes)
-    compiled = lowered.compile() if options is None else compile_best(lowered, options)[0]
+    traced = one.jitted().trace(*one.shapes)
+    lowered = traced.lower()
+    compiled = lowered.compile() if options is None else compile_best(traced, lowered, options)[0]
     arguments = jax.block_until_ready(one.arguments())
     Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
     before = _status("VmRSS")
@@ -72,6 +76,14 @@ def same_bits(left: Any, right: Any) -> bool:
     """Whether two trees of arrays are equal in every bit."""
     pairs = zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
     return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
+
+
+def largest_difference(left: Any, right: Any) -> float:
+    """Of the numbers of two trees of arrays, over the largest number of each array; 0 for none."""
+    pairs = zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
+    both = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in pairs]
+    found = [np.max(abs(a - b)) / (np.max(abs(a)) or 1.0) for a, b in both if a.size]
+    return float(max(found, default=0.0))
 
 
 def _seconds(one: Program, compiled: Callable[..., Any]) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.tables import human_bytes, markdown_table
-from regal_jax.studies.compiler import accelerator_memory, search_costs
+from regal_jax.studies.compiler import accelerator_memory, memory_budget, search_costs
 from regal_jax.studies.compiler.xla_memory import DEFAULT, MEMORY, OURS
 
 Line = dict[str, str]
@@ -56,6 +56,32 @@ def accelerators_page(rows: Sequence[Row]) -> str:
 def search_costs_page(rows: Sequence[Row]) -> str:
     """Bytes and estimated time of evaluations, compiled for accelerators, in Markdown."""
     return f"{markdown_table(search_costs.table(rows))}\n"
+
+
+def memory_budget_page(rows: Sequence[Row]) -> str:
+    """Train steps within memory budgets and with checkpointing policies, in Markdown."""
+    parts = []
+    for target in dict.fromkeys(row["accelerator"] for row in rows):
+        own = [row for row in rows if row["accelerator"] == target]
+        name = "CPUs" if target == "cpu" else f"one {target}"
+        parts += [
+            f"Compiled for {name} (JAX {_only(own, 'jax')}):",
+            markdown_table(memory_budget.table(own)),
+            "Budgets, shares of XLA's bytes, and FLOPs over XLA's (geometric means and ranges):",
+            markdown_table(memory_budget.budgets(own)),
+            "Against each policy (geometric means and ranges):",
+            markdown_table(memory_budget.against(own)),
+        ]
+        if ran := memory_budget.runs(own):
+            parts += [_RAN, markdown_table(ran)]
+    return "\n\n".join(parts) + "\n"
+
+
+_RAN = (
+    f"Run on two shared cores, within {memory_budget.RUN_BUDGET:.0%} of the bytes, over plainly:"
+    " the median time of pairs, what\nthe peak of resident memory rose by, and the largest"
+    " difference of a result, over the largest number of its array:"
+)
 
 
 def onnx_page(rows: Sequence[Row]) -> str:

@@ -89,13 +89,15 @@ def test_a_budget_that_is_no_bytes(budget):
         rj.fit(step, *SHAPES, memory_budget=budget)
 
 
-def test_a_frontier_pays_for_memory_with_work():
+def test_a_frontier_pays_for_memory_with_work(tmp_path):
     found = rj.frontier(step, *SHAPES, shares=(1.0, 0.6, 0.3), evaluations=500)
     needs = [point.needs for point in found.points]
     pairs = itertools.pairwise(needs)
     assert all(a.total > b.total and a.flops <= b.flops for a, b in pairs)
     assert needs[-1].total < 0.75 * found.plain.needs.total
     assert human_bytes(needs[0].total) in str(found)
+    found.save_plot(tmp_path / "frontier.svg")
+    assert "FLOPs over" in (tmp_path / "frontier.svg").read_text()
     with pytest.raises(OptionError, match=r"shares must be in \(0, 1\]"):
         rj.frontier(step, *SHAPES, shares=(2.0,))
 

@@ -1,0 +1,61 @@
+"""Tables of memory budgets, from rows."""
+
+import pytest
+
+from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
+from regal_jax.errors import OptionError
+from regal_jax.studies.compiler import memory_budget, tables
+from regal_jax.studies.compiler.memory_budget import BUDGETS, OURS, Settings
+
+MIB = 2**20
+
+
+def rows_of(program, needs):
+    """Rows of (method, point): (bytes, FLOPs), over the plain program's."""
+    common = {"graph": f"{program}/training", "accelerator": "cpu", "jax": "1"}
+    return [
+        common | {"method": method, "point": point, "metric": metric, "value": str(value)}
+        for (method, point), (size, flops) in ({(PLAIN, ""): (1, 1)} | needs).items()
+        for metric, value in (("total_bytes", MIB * size), ("flops", 1e9 * flops))
+    ]
+
+
+ROWS = rows_of(
+    "vit",
+    {(f"{OURS} {share}", ""): (share, 1.1) for share in BUDGETS}
+    | {("dots_saveable", ""): (0.8, 1.04), ("nothing saved", ""): (0.2, 1.3)}
+    | {(OURS, str(n)): one for n, one in enumerate([(0.9, 1.0), (0.6, 1.04), (0.4, 1.1)])},
+) + rows_of("unet", {(f"{OURS} {share}", ""): (0.9, 1.0) for share in BUDGETS})
+
+
+def test_a_cell_is_bytes_and_flops():
+    line, other = memory_budget.table(ROWS)
+    assert (line["program"], line["XLA"], line["0.5"]) == ("vit", "1.00 MiB", "0.50 1.100")
+    assert (line["dots_saveable"], other["dots_saveable"]) == ("0.80 1.040", "")
+
+
+def test_budgets_that_are_kept():
+    assert [line["within"] for line in memory_budget.budgets(ROWS)] == ["1 of 2"] * 4
+    assert memory_budget.budgets(ROWS)[0]["FLOPs"] == "1.100 (1.10 to 1.10)"
+
+
+def test_ours_at_a_policy_s_price():
+    lines = {line["against"]: line for line in memory_budget.against(ROWS)}
+    dots, nothing = lines["dots_saveable"], lines["nothing saved"]
+    assert (dots["its bytes"], dots["its FLOPs"]) == ("0.800", "1.040")
+    assert dots["our bytes over its"] == "0.750 (0.75 to 0.75)"
+    assert dots["our added FLOPs over its"] == "1.000 (1.00 to 1.00)"
+    assert nothing["our bytes over its"] == "2.000 (2.00 to 2.00)"
+    assert nothing["at more bytes only"] == "1"
+
+
+def test_the_page_has_a_part_a_compiler():
+    page = tables.memory_budget_page(ROWS + [row | {"accelerator": "h100"} for row in ROWS])
+    assert page.count("Against each policy") == 2
+    assert "Compiled for CPUs (JAX 1):" in page
+    assert "Run on two" not in page
+
+
+def test_a_program_that_there_is_not(tmp_path):
+    with pytest.raises(OptionError, match="programs: no 'gpt'"):
+        memory_budget.measure(Settings(programs=("gpt",)), None, tmp_path / "rows.csv")

@@ -15,7 +15,7 @@ from regal_jax.compiler.barriers.emission import donated_arguments, program_of
 from regal_jax.compiler.barriers.kernels import Kernels, kernels
 from regal_jax.compiler.recompute.emission import in_runs
 from regal_jax.compiler.xla.decisions import Memory
-from regal_jax.compiler.xla.reschedule import memory_of
+from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED, memory_of
 
 KEEP_BARRIERS: Mapping[str, Any] = {"xla_disable_hlo_passes": "cse_barrier_expander"}
 """Compiler options for CPUs."""
@@ -31,11 +31,13 @@ class Way(NamedTuple):
       name: the base order, or PLAIN.
       runs: kernels as they run; nothing for PLAIN.
       near: see ``in_runs``.
+      compact: whether CPUs' compiler schedules for memory.
     """
 
     name: str
     runs: tuple[int, ...] = ()
     near: int = 0
+    compact: bool = False
 
 
 class Needs(NamedTuple):
@@ -98,7 +100,9 @@ class Judge(NamedTuple):
 
     def options_of(self, way: Way) -> Mapping[str, Any]:
         """The compiler options that a way needs."""
-        return KEEP_BARRIERS if way.runs and self.target is None else {}
+        if not way.runs or self.target is not None:
+            return {}
+        return {**KEEP_BARRIERS, **(MEMORY_OPTIMIZED if way.compact else {})}
 
 
 def judge_of(

@@ -17,7 +17,7 @@ from regal_jax.compiler.xla.reschedule import Report
 from regal_jax.compiler.xla.settings import Options
 from regal_jax.errors import CompilerError
 
-_RUNS, _NEAR = "runs", "near"
+_RUNS, _FORM = "runs", "form"
 """What a decision keeps of a way."""
 
 
@@ -72,7 +72,7 @@ def _name(target: Accelerator | None) -> str:
 
 
 def _decision(report: Report, way: Way) -> Decision:
-    order = {_RUNS: [str(run) for run in way.runs], _NEAR: [str(way.near)]}
+    order = {_RUNS: [str(run) for run in way.runs], _FORM: [str(way.near), str(int(way.compact))]}
     return Decision(report.module, report.chosen, order, report.memory, 0)
 
 
@@ -80,10 +80,10 @@ def _again(judge: Judge, known: Decision) -> jax.stages.Compiled | None:
     """What was decided before, compiled; None if it isn't of this program after all."""
     try:
         runs = tuple(map(int, known.order[_RUNS]))
-        (near,) = map(int, known.order[_NEAR])
+        near, compact = map(int, known.order[_FORM])
         kernels = range(judge.kernels.graph.num_ops)
         if runs and sorted(set(runs)) != list(kernels):
             return None
-        return judge.compile(Way(known.name, runs, near))
+        return judge.compile(Way(known.name, runs, near, bool(compact)))
     except (CompilerError, KeyError, ValueError):
         return None

@@ -31,8 +31,12 @@ SLACK = 0.03
 GREEDY = 20
 """Times as many evaluations may a first plan take."""
 
-NEARS = {"cpu": (1, 4), "accelerator": (32, 4)}
-"""Runs without a barrier between them (``in_runs``): on CPUs few fusions depend on it."""
+FORMS = {
+    "cpu": ((1, False), (1, True), (4, False)),
+    "accelerator": ((32, False), (4, False)),
+}
+"""How the runs of a plan are compiled, until one is within the budget: ``near`` and ``compact`` of
+``Way``. On CPUs few fusions depend on barriers."""
 
 CLOSE = 0.01
 """Of the budget: limits that are so close aren't told apart."""
@@ -90,7 +94,7 @@ class Search:
 
     def __init__(self, judge: Judge, *, evaluations: int = EVALUATIONS, seed: int = 0):
         self._judge = judge
-        self._nears = NEARS["cpu" if judge.target is None else "accelerator"]
+        self._forms = FORMS["cpu" if judge.target is None else "accelerator"]
         self._make = functools.partial(Lines, judge, evaluations, seed)
         self._totals: dict[int, int] = {}  # the least bytes of a limit's ways, by the compiler
         self._floor = 0  # a limit that the model has no plan within
@@ -135,9 +139,9 @@ class Search:
         name, plan, is_within = self._lines.within(limit)
         if not is_within:
             self._floor = max(self._floor, limit)
-        for near in self._nears:
+        for form in self._forms:
             with contextlib.suppress(CompilerError):
-                one = self._judge(Way(name, tuple(plan.runs.tolist()), near))
+                one = self._judge(Way(name, tuple(plan.runs.tolist()), *form))
                 self.attempts.append(one)
                 total = min(one.needs.total, self._totals.get(limit, one.needs.total))
                 self._totals[limit] = total

@@ -38,8 +38,8 @@ DEFAULT = "xla_default"
 MEMORY = "xla_memory"
 """Names of XLA's own orders."""
 
-_MEMORY_OPTIMIZED: Mapping[str, Any] = {
-    "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
+MEMORY_OPTIMIZED: Mapping[str, Any] = {
+    "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPEMEMORY_OPTIMIZED"
 }
 _QUICKLY: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
 
@@ -187,7 +187,7 @@ def _decide(
 ) -> tuple[Decision, Report]:
     """The best order by true bytes, and how it compares."""
     quickly = {**own, **_QUICKLY}
-    plain, compact = lowered.compile(quickly), lowered.compile({**quickly, **_MEMORY_OPTIMIZED})
+    plain, compact = lowered.compile(quickly), lowered.compile({**quickly, **MEMORY_OPTIMIZED})
     module = _module(plain)
     orders: dict[str, ModuleOrder] = {DEFAULT: {}, MEMORY: order_of(_module(compact))}
     memory = {DEFAULT: memory_of(plain), MEMORY: memory_of(compact)}
@@ -231,7 +231,7 @@ def _compile(
     lowered: jax.stages.Lowered, decision: Decision, own: Mapping[str, Any]
 ) -> jax.stages.Compiled:
     if decision.name == MEMORY:
-        return lowered.compile({**own, **_MEMORY_OPTIMIZED})
+        return lowered.compile({**own, **MEMORY_OPTIMIZED})
     if not decision.order:
         return lowered.compile(dict(own) or None)
     return compile_in_order(lowered, decision.module, decision.order, own)

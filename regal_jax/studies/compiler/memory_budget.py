@@ -16,6 +16,7 @@ from regal_jax.compiler.recompute.judge import KEEP_BARRIERS, Judge, Needs, Way,
 from regal_jax.compiler.recompute.search import COMPILATIONS, EVALUATIONS, Search, pareto
 from regal_jax.compiler.xla import settings as xla_settings
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
+from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED
 from regal_jax.datasets import jax_train_steps
 from regal_jax.datasets.jax_train_steps import Program
 from regal_jax.reporting import progress
@@ -49,8 +50,9 @@ PRICE = 0.005
 
 _CPU_OPTIONS: Sequence[Mapping[str, Any]] = (
     {},
-    {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"},
+    MEMORY_OPTIMIZED,
     KEEP_BARRIERS,
+    {**KEEP_BARRIERS, **MEMORY_OPTIMIZED},
 )
 """XLA's two orders on CPUs, and barriers kept as ours are; ours is compared with the best."""
 

@@ -39,7 +39,7 @@ MEMORY = "xla_memory"
 """Names of XLA's own orders."""
 
 MEMORY_OPTIMIZED: Mapping[str, Any] = {
-    "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPEMEMORY_OPTIMIZED"
+    "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
 }
 _QUICKLY: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
 

@@ -45,7 +45,7 @@ def test_the_wheel_holds_all_files(installed):
     assert files(ROOT / "experiments") == files(package / "experiments")
     shipped = {path for path in files(package) if path.parts[0] != "experiments"}
     assert files(ROOT / "regal_jax") == shipped
-    assert Path("pretrained/regal_makespan.policy") in shipped
+    assert Path("pretrained/regal_peak_memory.policy") in shipped
 
 
 def test_launchers_and_targets_are_found_in_it(installed, tmp_path):

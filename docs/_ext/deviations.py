@@ -22,7 +22,7 @@ PHRASES = re.compile(
 PAPERS = {
     "REGAL (regal_transfer_learning, regal_zero_shot_workshop)": (
         *("policies/regal", "policies/networks/lstm", "policies/networks/message_passing"),
-        *("training/regal", "training/imitation", "methods/regal", "methods/classical"),
+        *("training/regal", "methods/regal", "methods/classical"),
         *("search/evolution", "search/local_search", "search/cp_sat/placement"),
         *("search/placements/partitioning", "graphs/features/placement", "datasets/synthetic"),
         *("studies/regal", "methods/tuned", "methods/evolution"),

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +63,6 @@ def evolve(
     mutants: Mutants | None = None,
     params: BRKGAParams | None = None,
     known: np.ndarray | None = None,
-    to_beat: float = math.inf,
 ) -> Result:
     """BRKGA on any problem.
 
@@ -72,7 +70,7 @@ def evolve(
       problem, budget, key: what to search, for how long, and its random key.
       config: population parameters.
       mutants: where new chromosomes come from, uniform ones by default; params: what it reads.
-      known, to_beat: see ``search.base.run``.
+      known: see ``search.base.run``.
 
     Raises:
       OptionError: if the budget is below the initial population.
@@ -82,7 +80,7 @@ def evolve(
     mutants = mutants or beta_mutants(1.0, 1.0, problem.spec.num_genes)
     params = params or BRKGAParams(config.elite_bias)
     algorithm = brkga.algorithm(config, mutants)
-    return base.run(key, algorithm, problem, budget, params=params, known=known, to_beat=to_beat)
+    return base.run(key, algorithm, problem, budget, params=params, known=known)
 
 
 def sample(

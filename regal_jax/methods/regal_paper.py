@@ -1,7 +1,6 @@
 """Methods that ask a policy for their distributions: REGAL, GAS and IDRS."""
 
 import functools
-import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +21,6 @@ from regal_jax.search.evolution import brkga
 from regal_jax.search.evolution.brkga import BRKGAConfig, BRKGAParams, Mutants
 from regal_jax.training import checkpoints
 from regal_jax.training.regal_examples import feature_search
-from regal_jax.training.regal_search import evaluations_before
 
 _method = functools.partial(registry.method, reads_policy=True, learned=True)
 
@@ -31,9 +29,7 @@ _method = functools.partial(registry.method, reads_policy=True, learned=True)
 def run_regal_paper(problem: PlacementProblem, budget: Budget) -> Result:
     """REGAL as published: 400 evaluations for features, the rest steered by the policy.
 
-    Deviations: it takes the policy's most likely actions, where the paper samples them. The shipped
-    policies have more features than the paper's (``features.policy_inputs``), and race against the
-    features' search (``RegalConfig.race``); all evaluations are counted.
+    Deviation: it takes the policy's most likely actions, where the paper samples them.
     """
     return evolve(problem, budget, "regal")
 
@@ -60,8 +56,7 @@ def load_policy(
     problem: PlacementProblem, path: Any, system: str = "regal"
 ) -> tuple[Any, RegalConfig]:
     """The given policy, or the shipped one; OptionError if it is not for this kind of problem."""
-    kind = "one_device" if problem.num_devices == 1 else problem.objective
-    path = path or shipped_policy(kind, system)
+    path = path or shipped_policy(problem.objective, system)
     params, config, about = checkpoints.load_policy(path, RegalConfig)
     if config.num_devices != problem.num_devices:
         raise OptionError(
@@ -79,14 +74,12 @@ def load_policy(
 def evolve(
     problem: PlacementProblem, budget: Budget, system: str, config: BRKGAConfig | None = None
 ) -> Result:
-    """The search that a policy of "regal" or "gas" steers; or, if that lost the race against the
-    features' search, also that one, whose last population it then is.
+    """The search that a policy of "regal" or "gas" steers.
 
     Raises OptionError for a policy that doesn't fit, or a budget too small for both searches.
     """
     config = config or BRKGAConfig()
     guided = _guided(problem, budget, system, least=config.initial)
-    to_beat = guided.start.cost if guided.race else math.inf
     steered = evolution.evolve(
         problem,
         guided.budget,
@@ -94,34 +87,26 @@ def evolve(
         config=config,
         mutants=guided.mutants,
         params=guided.params,
-        to_beat=to_beat,
     )
-    both = best_of(guided.start, steered)
-    left = budget.after(both)
-    if steered.cost <= to_beat or left.evaluations < config.initial or left.out_of_time:
-        return both
-    key = jax.random.fold_in(guided.key, 1)
-    uniform = evolution.evolve(problem, left, key, config=config, known=guided.start.population)
-    return best_of(both, uniform)
+    return best_of(guided.start, steered)
 
 
 class _Guided(NamedTuple):
-    """The features' search, what steers the next one, its budget and key, and whether they race."""
+    """The features' search, and what steers the next one, its budget and key."""
 
     start: Result
     mutants: Mutants
     params: BRKGAParams
     budget: Budget
     key: Any
-    race: bool
 
 
 def _guided(problem: PlacementProblem, budget: Budget, system: str, *, least: int) -> _Guided:
     params, config = load_policy(problem, budget.options.policy, system)
-    first = evaluations_before(config)
+    first = config.feature_evaluations
     if budget.evaluations < first + least:
         raise OptionError(
-            f"{system} needs at least {first + least} evaluations ({first} for its features and a"
+            f"evaluations must be at least {first + least} ({first} for its features and a"
             f" population), got {budget.evaluations}"
         )
     feature_key, search_key = jax.random.split(jax.random.key(budget.seed))
@@ -129,22 +114,18 @@ def _guided(problem: PlacementProblem, budget: Budget, system: str, *, least: in
     budget.on_progress(first, start.cost)
     steering = _steering(params, inputs, config)
     mutants = learned_mutants(config.space, problem.spec.num_tensors)
-    return _Guided(start, mutants, steering, budget.after(start), search_key, config.race)
+    return _Guided(start, mutants, steering, budget.after(start), search_key)
 
 
 def _features(problem: PlacementProblem, key, config: RegalConfig) -> tuple[Any, Result]:
     """The policy's inputs, and the search behind them."""
-    inputs, best, _, history, population = feature_search(
+    inputs, best, history = feature_search(
         key, problem, config, problem.operand, pinned_op(problem.graph)
     )
-    first = evaluations_before(config)
-    uniform = brkga.history_evaluations(config.feature_evaluations)
-    points = list(zip(uniform, np.asarray(history, float).tolist(), strict=True))
-    if first > points[-1][0]:
-        points.append((first, points[-1][1]))
+    spent = brkga.history_evaluations(config.feature_evaluations)
+    points = tuple(zip(spent, np.asarray(history, float).tolist(), strict=True))
     chromosome = problem.unpad(np.asarray(best)[None])[0]
-    population = problem.unpad(np.asarray(population))
-    return inputs, Result(problem.decode(chromosome), first, tuple(points), population=population)
+    return inputs, Result(problem.decode(chromosome), spent[-1], points)
 
 
 @functools.lru_cache(maxsize=256)

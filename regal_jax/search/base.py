@@ -1,7 +1,6 @@
 """The driver of every search over chromosomes: jitted, in chunks, aware of its deadline."""
 
 import functools
-import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -15,8 +14,6 @@ from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
 from regal_jax.options import Budget, Result
 
-RACE = 4
-"""Steps of a search until it is compared: with BRKGA's default population 460 evaluations."""
 CHUNK = 20
 """Steps between two looks at the clock, and two reports of progress."""
 
@@ -91,7 +88,6 @@ def run(
     *,
     params: Any = None,
     known: np.ndarray | None = None,
-    to_beat: float = math.inf,
 ) -> Result:
     """A search for exactly the budget's evaluations, or fewer where it runs out of time.
 
@@ -100,7 +96,6 @@ def run(
       algorithm, problem, budget: what searches what, and for how long.
       params: pytree of arrays for the algorithm's functions.
       known: float32[W, genes], chromosomes to begin with; the result is never worse than these.
-      to_beat: a cost; the search ends after RACE steps if it hasn't reached it.
 
     Raises:
       OptionError: if the budget is below what the search begins with.
@@ -110,24 +105,23 @@ def run(
         known = np.zeros((0, problem.num_genes), np.float32)
     operands = _Operands(problem.operand, params, problem.pad(known))
     search = _Search(algorithm, problem, budget, operands)
-    return _result(search, _walked(key, search, to_beat), known)
+    return _result(search, _walked(key, search), known)
 
 
-def _walked(key: chex.PRNGKey, search: _Search, to_beat: float) -> _Progress:
+def _walked(key: chex.PRNGKey, search: _Search) -> _Progress:
     """The state after all steps, or as many as there is time for."""
     algorithm, budget = search.algorithm, search.budget
     steps, remainder = divmod(budget.evaluations - algorithm.initial, algorithm.newcomers)
     init_key, step_key, last_key = jax.random.split(key, 3)
     at = _after(search, _Progress(None, ()), _init(init_key, *search.program), algorithm.initial)
-    done, beaten = 0, False
-    while done < steps and not (beaten or budget.out_of_time):
-        raced = done == 0 and to_beat < math.inf
-        last = min(done + (RACE if raced else CHUNK), steps)
+    done = 0
+    while done < steps and not budget.out_of_time:
+        last = min(done + CHUNK, steps)
         new = _advance(step_key, at.state, done, last, *search.program)
         spent = algorithm.initial + algorithm.newcomers * np.arange(done + 1, last + 1)
         at = _after(search, at, new, *spent.tolist())
-        done, beaten = last, raced and at.points[-1][1] > to_beat
-    if done == steps and remainder and algorithm.finish is not None and not beaten:
+        done = last
+    if done == steps and remainder and algorithm.finish is not None:
         new = _finish(last_key, at.state, *search.program, remainder)
         at = _after(search, at, new, budget.evaluations)
     return at

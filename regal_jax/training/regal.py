@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from regal_jax.graphs.features.placement import PolicyInputs
 from regal_jax.policies.networks.message_passing import GraphValue
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import progress
-from regal_jax.training import checkpoints, imitation, regal_examples, settings, trainer
+from regal_jax.training import checkpoints, regal_examples, settings, trainer
 from regal_jax.training.regal_examples import Bucket, Examples, prepare_examples
 from regal_jax.training.regal_search import steered_cost
 from regal_jax.training.reinforce import leave_one_out
@@ -79,17 +78,13 @@ def train_regal(
     directory: str | os.PathLike,
     validate_every: int,
     memory_capacity: int | None = None,
-    imitation_steps: int = 0,
     initial_policy: str | os.PathLike | None = None,
 ) -> Path:
     """Trains a REGAL policy and returns the file of the best one on the validation graphs.
 
     Arguments as in ``train``; ``memory_capacity`` is a device's, in bytes; ``initial_policy`` is a
-    policy file, without which a policy may begin with ``imitation_steps`` of ``imitation`` (for the
-    "incumbent" feature set). Raises OptionError if there is nothing to learn from.
+    policy file. Raises OptionError if there is nothing to learn from.
     """
-    if imitation_steps and regal.feature_set != "incumbent":
-        raise OptionError("--imitation_steps needs --feature_set=incumbent")
     if not graphs or not validation:
         raise OptionError("no training or validation graphs are small enough (see --train_ops)")
     directory = Path(directory)
@@ -98,9 +93,6 @@ def train_regal(
     )
     examples = prepare(graphs, "training examples")
     held_out = prepare(validation, "validation examples")
-    params = _given_params(initial_policy, regal)
-    if params is None and imitation_steps:
-        params = _head_start(examples, imitation_steps, regal, config, directory)
     with progress.bar("training", config.steps) as update:
         train(
             examples,
@@ -114,7 +106,7 @@ def train_regal(
                 "memory_capacity": memory_capacity,
                 "training_graphs": len(graphs),
             },
-            initial_policy=params,
+            initial_policy=_given_params(initial_policy, regal),
             on_step=lambda step, metrics: update(step, f"reward {metrics['reward']:.4f}"),
         )
     return directory / "best.policy"
@@ -342,7 +334,7 @@ def _baselines(params, batch, rewards, regal, config):
 
 
 def _baseline(regal: RegalConfig) -> GraphValue:
-    return GraphValue(regal.size, regal.rounds, regal.aggregation, regal.normalise)
+    return GraphValue(regal.size, regal.rounds, regal.aggregation)
 
 
 def _policy_of(params: Any) -> Any:
@@ -378,37 +370,6 @@ def _given_params(path: str | os.PathLike | None, regal: RegalConfig) -> Any:
     if config != regal:
         raise OptionError(f"{path} holds a policy of another configuration: {config}")
     return params
-
-
-def _head_start(buckets, steps: int, regal, config: TrainingConfig, directory: Path) -> Any:
-    """Parameters after imitation, whose run is in ``imitation``, beside ``imitation.policy``."""
-
-    tried, total = itertools.count(1), sum(bucket.examples.num_graphs for bucket in buckets)
-    inputs = buckets[0].examples.take(np.array(0)).inputs
-    with progress.bar("imitation", steps) as update:
-
-        def experts():
-            search = functools.partial(
-                imitation.best_scripts,
-                regal=regal,
-                evaluations=config.evaluations,
-                seed=config.seed,
-                on_progress=lambda: update(0, f"simple actions of {next(tried)}/{total} graphs"),
-            )
-            return [search(bucket) for bucket in buckets]
-
-        return imitation.imitate(
-            regal.policy.init(jax.random.key(config.seed), inputs),
-            buckets,
-            experts,
-            steps=steps,
-            regal=regal,
-            evaluations=config.evaluations,
-            batch_size=config.batch_size,
-            seed=config.seed,
-            directory=directory,
-            on_step=lambda step, found: update(step, f"{found['loss']:.4f} nats a choice"),
-        )
 
 
 def _prepare(

@@ -16,7 +16,6 @@ from regal_jax.graphs.batching import GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features.placement import PolicyInputs, pinned_op, policy_inputs
 from regal_jax.policies.regal.policy import RegalConfig
-from regal_jax.search.placements import incumbents
 from regal_jax.training import settings
 from regal_jax.training.regal_search import uniform_search
 
@@ -50,61 +49,30 @@ class Bucket(NamedTuple):
     names: tuple[str, ...]
 
 
-@functools.partial(
-    jax.jit, static_argnames=("model", "evaluations", "num_tensors", "with_population")
-)
-def run_uniform_search(
-    key,
-    model,
-    graph,
-    evaluations,
-    *,
-    num_tensors,
-    pinned=None,
-    with_population=False,
-):
-    """Jitted ``uniform_search``: (best chromosome, its cost, history[, last population])."""
-    result = uniform_search(
-        key,
-        model,
-        graph,
-        evaluations,
-        num_tensors=num_tensors,
-        pinned=pinned,
-    )
-    best = (*result.state.best(), result.history)
-    return (*best, result.state.chromosomes) if with_population else best
+@functools.partial(jax.jit, static_argnames=("model", "evaluations", "num_tensors"))
+def run_uniform_search(key, model, graph, evaluations, *, num_tensors, pinned=None):
+    """Jitted ``uniform_search``: (best chromosome, its cost, history, last population)."""
+    result = uniform_search(key, model, graph, evaluations, num_tensors=num_tensors, pinned=pinned)
+    return (*result.state.best(), result.history, result.state.chromosomes)
 
 
 def feature_search(key, problem: PlacementProblem, regal: RegalConfig, graph, pinned: int):
     """The short uniform search behind a graph's features.
 
-    Returns (PolicyInputs, best chromosome, its cost, history, last population).
+    Returns (PolicyInputs, best chromosome, history).
     """
     model = problem.spec
-    best, cost, history, population = run_uniform_search(
+    best, _, history, population = run_uniform_search(
         key,
         model,
         graph,
         regal.feature_evaluations,
         num_tensors=problem.shape.tensors,
         pinned=np.int32(pinned),
-        with_population=True,
     )
     statistics = placement_cost.population_statistics(model, graph, population)
-    known = None
-    if regal.feature_set == "incumbent":
-        schedule, its_cost = incumbents.cheap_incumbent(problem)
-        advantage = np.log(max(float(cost), 1e-30) / max(its_cost, 1e-30))
-        known = incumbents.incumbent_features(schedule, pinned, advantage)
-    inputs = policy_inputs(
-        problem.graph,
-        statistics,
-        problem.shape,
-        feature_set=regal.feature_set,
-        incumbent=known,
-    )
-    return inputs, best, cost, history, population
+    inputs = policy_inputs(problem.graph, statistics, problem.shape, feature_set=regal.feature_set)
+    return inputs, best, history
 
 
 def prepare_examples(

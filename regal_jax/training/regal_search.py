@@ -15,14 +15,6 @@ from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.search.base import Trajectory
 from regal_jax.search.evolution import brkga
 from regal_jax.search.evolution.brkga import BRKGAConfig
-from regal_jax.search.placements import cheap
-
-
-def evaluations_before(config: RegalConfig) -> int:
-    """Of the budget, what is spent before the policy acts."""
-    if config.feature_set != "incumbent":
-        return config.feature_evaluations
-    return config.feature_evaluations + cheap.most_schedules(config.num_devices)
 
 
 def uniform_search(
@@ -90,6 +82,6 @@ def steered_cost(
 ) -> jax.Array:
     """float[]: the least cost that REGAL finds, its actions int32[O, A] given; of ``evaluations``
     the features' search has some."""
-    left, space = evaluations - evaluations_before(config), config.space
+    left, space = evaluations - config.feature_evaluations, config.space
     found = learned_search(key, model, graph, left, inputs=inputs, actions=actions, space=space)
     return jnp.min(found.state.costs)

@@ -62,7 +62,7 @@ def test_quickstart(tmp_path):
 def test_regal_smoke(name, tmp_path):
     flags = EXPERIMENTS / "flags" / "smoke" / f"{name}.flags"
     output = launch(f"{name}.py", f"--flagfile={flags}", f"--output_dir={tmp_path}")
-    assert "regal_paper 300" in output
+    assert "regal_paper 500" in output
     assert "win or tie %" in output
     assert (tmp_path / "training" / "best.policy").exists()
     rows = (tmp_path / "results.csv").read_text()
@@ -70,6 +70,14 @@ def test_regal_smoke(name, tmp_path):
         again = launch_process(f"{name}.py", f"--flagfile={flags}", f"--output_dir={tmp_path}")
         assert again.stdout == output
     assert (tmp_path / "results.csv").read_text() == rows
+
+
+def test_the_smoke_budget_does_for_the_shipped_policy(tmp_path):
+    flags = EXPERIMENTS / "flags" / "smoke" / "regal_memory.flags"
+    shipped = ("--policy=shipped", "--methods=brkga,regal_paper", "--test_graphs=1", "--seeds=1")
+    output = launch("regal_memory.py", f"--flagfile={flags}", *shipped, f"--output_dir={tmp_path}")
+    assert "regal_paper 500" in output
+    assert not (tmp_path / "training").exists()
 
 
 def test_regal_dispatch_smoke(tmp_path):

@@ -19,10 +19,12 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import robust, samplers
 from regal_jax.options import Budget, Options
 from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs, flow_policy
+from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.search.placements import candidates as candidates_of
 from regal_jax.training.checkpoints import save_policy
 from tests.contracts import UNTIMED
 from tests.graphs.cases import single_input_graph
+from tests.policies.cases import inputs_of
 
 OPS = 16
 MODEL = rj.TargetModel(name="slow", latency_share=3.0, noise=0.2)
@@ -46,6 +48,9 @@ def policies(tmp_path_factory):
     params = flow_policy(TINY).init(jax.random.key(0), flow_inputs(GRAPH, Platform(3), TINY), 3)
     for system in ("gflownet", "ppo"):
         save_policy(folder / system, params, TINY, about={"system": system})
+    regal = RegalConfig(size=4, rounds=1)
+    params = regal.policy.init(jax.random.key(0), inputs_of(GRAPH))
+    save_policy(folder / "regal", params, regal, about={})
     return folder
 
 
@@ -57,7 +62,8 @@ def options_of(policies):
         if method in ("gflownet", "ppo"):
             return {"method": method, "policy": policies / method, "evaluations": 60}
         if method == "regal_paper":  # its policy is for two devices
-            return {"method": method, "num_devices": 2, "evaluations": 1200}
+            policy = policies / "regal"
+            return {"method": method, "num_devices": 2, "evaluations": 1200, "policy": policy}
         return {"method": method, "evaluations": 600 if method == "brkga" else 60}
 
     return options
@@ -258,7 +264,7 @@ def test_where_no_candidate_fits_the_least_excess_is_returned():
         ({"num_devices": 0}, "num_devices must be in"),
         ({"evaluations": 0}, "evaluations must be at least 1"),
         ({"method": "brkga", "evaluations": 499, "target": MODEL}, "at least the population"),
-        ({"method": "regal_paper", "target": MODEL}, "is for 2 devices, not 3"),
+        ({"method": "regal_paper", "target": MODEL}, "no regal policy is shipped for makespan"),
     ],
 )
 def test_options_out_of_range_are_one_line(options, message):

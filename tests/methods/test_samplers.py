@@ -1,6 +1,5 @@
 """Samplers of candidate schedules, by name: valid, repeatable, and what each is said to be."""
 
-import dataclasses
 import time
 
 import jax
@@ -14,7 +13,7 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.rcpsp.problem import GENERATIONS
 from regal_jax.errors import GraphError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods import evolution, one_shot, pretrained, regal_paper, samplers
+from regal_jax.methods import evolution, one_shot, pretrained, samplers
 from regal_jax.options import Budget, Options
 from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.policies.regal.policy import RegalConfig
@@ -22,6 +21,7 @@ from regal_jax.search.list_scheduling import heuristics, price_sweep
 from regal_jax.search.placements import candidates as candidates_of
 from regal_jax.training.checkpoints import load_policy, save_policy
 from tests.graphs.cases import single_input_graph
+from tests.policies.cases import inputs_of
 from tests.strategies import computation_graphs
 
 OPS = 24
@@ -42,10 +42,29 @@ def problem_of(name, graph=GRAPH) -> PlacementProblem:
     return PlacementProblem(graph, devices, "makespan", latency=0.02, per_byte=0.01)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def regal_file(tmp_path_factory):
+    """A new policy of REGAL for two devices, which ``draw`` reads."""
+    path = tmp_path_factory.mktemp("regal") / "new.policy"
+    config = RegalConfig(size=4, rounds=1)
+    params = config.policy.init(jax.random.key(0), inputs_of(GRAPH))
+    save_policy(path, params, config, about={})
+    OPTIONS["regal_paper"] = {"policy": path}
+
+
+OPTIONS = {}
+"""What samplers can't do without, by name."""
+
+
 def draw(name, problem, evaluations=None, *, seed=3, deadline=np.inf, on_progress=None, **options):
     sampler = registry.find("sampler", name)
     own = EVALUATIONS if sampler.about["searches"] else SAMPLES
-    budget = Budget(own if evaluations is None else evaluations, seed, deadline, Options(**options))
+    budget = Budget(
+        own if evaluations is None else evaluations,
+        seed,
+        deadline,
+        Options(**OPTIONS.get(name, {}) | options),
+    )
     if on_progress is not None:
         budget = budget._replace(on_progress=on_progress)
     return sampler.make(problem, budget)
@@ -131,7 +150,7 @@ def test_brkga_gives_the_last_population_of_the_search():
     assert times[:100].mean() < earlier[:100].mean()
 
 
-@pytest.mark.parametrize(("name", "least"), [("brkga", 500), ("regal_paper", 1060)])
+@pytest.mark.parametrize(("name", "least"), [("brkga", 500), ("regal_paper", 900)])
 def test_evaluations_must_do_for_a_population(name, least):
     assert len(sampled(name, evaluations=least).sequence) == 500
     with pytest.raises(OptionError, match=f"at least .*{least}"):
@@ -141,26 +160,6 @@ def test_evaluations_must_do_for_a_population(name, least):
 def test_regal_is_for_the_devices_of_its_policy():
     with pytest.raises(OptionError, match="is for 2 devices, not 4"):
         draw("regal_paper", problem_of("brkga"))
-
-
-def test_regal_that_lost_its_race_gives_the_population_that_went_on(tmp_path):
-    """A policy that prefers what the shipped one doesn't, against twice its evaluations."""
-    params, config, _ = load_policy(pretrained.shipped_policy("makespan"), RegalConfig)
-    config = dataclasses.replace(config, feature_evaluations=4000)
-    wrong = jax.tree.map(lambda leaf: -leaf, params)
-    save_policy(tmp_path / "p.policy", wrong, config, about={})
-    problem, lost = problem_of("regal_paper"), 0
-    for seed in range(2):
-        budget = Budget(8000, seed, options=Options(policy=tmp_path / "p.policy"))
-        search = regal_paper.evolve(problem, budget, "regal", samplers.POPULATION)
-        history = dict(search.history)
-        went_on = 4160 + 2100 + 500 in history
-        lost += went_on
-        costs = problem.fitness(search.population)
-        if went_on:
-            assert costs.min() <= history[4160] * (1 + 1e-6)
-        assert costs.min() >= search.cost * (1 - 1e-6)
-    assert lost > 0
 
 
 TIMES = st.sampled_from([0.0, 1e-30, 0.1, 0.3, 1 / 3, 7.0, 1e17])

@@ -12,7 +12,7 @@ from tests.policies.cases import chain, inputs_of
 
 
 def new_policy():
-    config = RegalConfig(size=4, rounds=2, levels=3, elite_bias=True, feature_set="extended")
+    config = RegalConfig(size=4, rounds=2, levels=3, elite_bias=True, feature_set="workshop")
     return config.policy.init(jax.random.key(0), inputs_of(chain(2))), config
 
 

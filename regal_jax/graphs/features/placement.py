@@ -7,9 +7,8 @@ import numpy as np
 
 from regal_jax.graphs.batching import GraphShape
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.precedence import levels, levels_to_sinks
 
-FeatureSet = Literal["paper", "workshop", "extended", "incumbent"]
+FeatureSet = Literal["paper", "workshop"]
 
 
 @chex.dataclass(frozen=True)
@@ -41,24 +40,19 @@ def policy_inputs(
     shape: GraphShape,
     *,
     feature_set: FeatureSet = "paper",
-    incumbent: np.ndarray | None = None,
 ) -> PolicyInputs:
     """Features of one graph.
 
     Nodes: sums of input and output sizes and the workspace, over the largest such number in the
     graph; the expected placement per device and place in the order (``statistics``); a marker of
     the op with the most memory. Edges: the tensor's size on the same scale. The "workshop" set has
-    the op's duration over the longest one, too (workshop paper, 2.1). The "extended" set, which is
-    not in the papers, has besides the first one: the four sizes on a logarithmic scale (real sizes
-    span many orders of magnitude) and the op's level from the sources and from the sinks, over the
-    depth. The "incumbent" set has these and what a known schedule does with the op.
+    the op's duration over the longest one, too (workshop paper, 2.1).
 
     Args:
       graph: the graph.
       statistics: float32[>= O, D + 1], ``cost.population_statistics`` of a short search.
       shape: sizes to pad to.
       feature_set: which features.
-      incumbent: float32[O, K], more features of each op, with the "incumbent" set.
     """
     memory = memory_by_op(graph)
     pinned = pinned_op(graph)
@@ -66,18 +60,12 @@ def policy_inputs(
     largest = max(memory.max(initial=0.0), edge_size.max(initial=0.0), 1.0)
     marker = (np.arange(graph.num_ops) == pinned)[:, None]
     node_parts = [memory / largest, statistics[: graph.num_ops], marker]
-    edge_parts = [edge_size[:, None] / largest]
     if feature_set == "workshop":
         longest = graph.duration.max(initial=0.0)
         node_parts += [graph.duration[:, None] / (longest or 1.0)]
-    if feature_set in ("extended", "incumbent"):
-        node_parts += [logarithmic(memory, largest), relative_levels(graph)]
-        edge_parts += [logarithmic(edge_size[:, None], largest)]
-    if feature_set == "incumbent":
-        node_parts += [incumbent]
     return PolicyInputs(
         nodes=pad(np.concatenate(node_parts, axis=1).astype(np.float32), shape.ops, 0),
-        edges=pad(np.concatenate(edge_parts, axis=1).astype(np.float32), shape.edges, 0),
+        edges=pad((edge_size[:, None] / largest).astype(np.float32), shape.edges, 0),
         senders=pad(graph.edges[:, 0], shape.edges, shape.ops),
         receivers=pad(graph.edges[:, 2], shape.edges, shape.ops),
         real=np.arange(shape.ops) < graph.num_ops,
@@ -95,18 +83,6 @@ def memory_by_op(graph: ComputationGraph) -> np.ndarray:
 def pinned_op(graph: ComputationGraph) -> int:
     """The op with the most input and output bytes (A.1, 5.1); 0 in a graph without ops."""
     return int(np.argmax(memory_by_op(graph)[:, :2].sum(axis=1))) if graph.num_ops else 0
-
-
-def logarithmic(values: np.ndarray, largest: float) -> np.ndarray:
-    """Sizes on a logarithmic scale, 1 for the largest."""
-    return np.log1p(values) / np.log1p(largest)
-
-
-def relative_levels(graph: ComputationGraph) -> np.ndarray:
-    """float[O, 2]: longest path from a source, and to a sink, in ops over the graph's depth."""
-    from_source = levels(graph)
-    depth = max(float(from_source.max(initial=0)), 1.0)
-    return np.stack([from_source, levels_to_sinks(graph)], axis=1) / depth
 
 
 def pad(values: np.ndarray, length: int, fill: float) -> np.ndarray:

@@ -55,7 +55,6 @@ class Round(nn.Module):
 
     size: int
     aggregation: Aggregation = "sum"
-    normalise: bool = False
 
     @nn.compact
     def __call__(self, state: jax.Array, edges: jax.Array, ends: jraph.GraphsTuple) -> jax.Array:
@@ -74,8 +73,7 @@ class Round(nn.Module):
         network = jraph.GraphNetwork(messages, gather, aggregate_edges_for_nodes_fn=aggregate)
         projected = nn.Dense(4 * size, use_bias=False, name="message_ends")(state)
         gathered = network(ends._replace(nodes=projected, edges=edges)).nodes
-        state = MLP(size, name="node")(jnp.concatenate([state, gathered], axis=1))
-        return nn.LayerNorm()(state) if self.normalise else state
+        return MLP(size, name="node")(jnp.concatenate([state, gathered], axis=1))
 
 
 class MessagePassing(nn.Module):
@@ -85,14 +83,11 @@ class MessagePassing(nn.Module):
       size: of node and edge states (32 in A.5).
       rounds: T (16 in A.5).
       aggregation: of the messages along the edges, and of those against them.
-      normalise: layer-normalise node states after each round (not in the paper): sums over many
-        neighbours otherwise grow from round to round.
     """
 
     size: int = 32
     rounds: int = 16
     aggregation: Aggregation = "sum"
-    normalise: bool = False
 
     @nn.compact
     def __call__(self, inputs: GraphInputs) -> jax.Array:
@@ -114,7 +109,7 @@ class MessagePassing(nn.Module):
             split_rngs={"params": False},
             length=self.rounds,
         )
-        one = Round(self.size, self.aggregation, self.normalise, name="round")
+        one = Round(self.size, self.aggregation, name="round")
         return shared(one, state, None)[0]
 
 
@@ -124,11 +119,10 @@ class GraphValue(nn.Module):
     size: int = 32
     rounds: int = 16
     aggregation: Aggregation = "sum"
-    normalise: bool = False
 
     @nn.compact
     def __call__(self, inputs: PolicyInputs) -> jax.Array:
-        network = MessagePassing(self.size, self.rounds, self.aggregation, self.normalise)
+        network = MessagePassing(self.size, self.rounds, self.aggregation)
         state = MLP(self.size)(network(inputs))
         total = jnp.sum(jnp.where(inputs.real[:, None], state, 0.0), axis=0)
         mean = total / jnp.maximum(jnp.sum(inputs.real), 1)

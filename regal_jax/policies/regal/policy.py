@@ -40,26 +40,21 @@ class Policy(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RegalConfig:
-    """What a REGAL policy is made of; the defaults are the paper's best model (A.5) but for
-    its aggregation, which was the mean.
+    """What a REGAL policy is made of; the defaults are the paper's best model (A.5).
 
     Attributes:
-      size: of node and edge states. rounds, aggregation, normalise: T of message passing, and how
-        it is done.
+      size: of node and edge states. rounds, aggregation: T of message passing, and how it is done.
       head: "independent" (eq. 6), or "autoregressive": an LSTM along the ops' order, fed with the
         choices made so far (section 3.3).
       encoder: REGAL's "message_passing", or the "sequence" of GAS (section 4.2).
       levels: k of A.2. placement, scheduling, elite_bias: which actions (table 3).
       num_devices: D. feature_set: see ``policy_inputs``.
       feature_evaluations: of the short uniform search behind the features (A.1).
-      race: when used, the learned search goes on only if it soon beats that uniform search; else
-        the uniform one goes on (not in the paper). Training doesn't look at it.
     """
 
     size: int = 32
     rounds: int = 16
-    aggregation: Aggregation = "sum"
-    normalise: bool = False
+    aggregation: Aggregation = "mean"
     head: Head = "independent"
     levels: int = 2
     placement: bool = True
@@ -69,7 +64,6 @@ class RegalConfig:
     feature_set: FeatureSet = "paper"
     feature_evaluations: int = 400
     encoder: Encoder = "message_passing"
-    race: bool = False
 
     @property
     def space(self) -> ActionSpace:
@@ -93,9 +87,7 @@ def regal_policy(config: RegalConfig) -> Policy:
     """
     space, size = config.space, config.size
     encoders: dict[str, Callable[[], nn.Module]] = {
-        "message_passing": lambda: MessagePassing(
-            size, config.rounds, config.aggregation, config.normalise
-        ),
+        "message_passing": lambda: MessagePassing(size, config.rounds, config.aggregation),
         "sequence": lambda: SequenceEncoder(size),
     }
     module = HEADS[config.head](space=space, size=size, new_encoder=encoders[config.encoder])

@@ -62,13 +62,6 @@ def cheap_candidates(problem: PlacementProblem, *, seed: int = 0) -> list[Schedu
     return found + cheap_schedules(graph, problem.num_devices, objective, seed=seed)
 
 
-def most_schedules(num_devices: int) -> int:
-    """How many ``cheap_schedules`` there are at most: what trying them all is charged."""
-    if num_devices == 1:
-        return len(rules.ORDERS)
-    return len(rules.ORDERS) * 2 * (6 + 2 * len(_POWERS))
-
-
 def _placements_of_any_order(graph, weight, num_devices: int) -> list[np.ndarray]:
     placements = [rules.single_device(graph)]
     if num_devices > 1:

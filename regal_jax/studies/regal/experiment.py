@@ -84,7 +84,6 @@ class Policy(GivenPolicy, Training):
     """Where the policy comes from."""
 
     initial_policy: str | None = option(None, "Policy file to train on from.")
-    imitation_steps: int = option(0, "Steps of imitation before REINFORCE.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +124,6 @@ def policy(settings: Policy, objective: Objective, folder: Path) -> Path | None:
         config=settings.training,
         directory=folder / "training",
         validate_every=settings.validate_every,
-        imitation_steps=settings.imitation_steps,
         initial_policy=settings.initial_policy,
     )
 

@@ -141,7 +141,7 @@ def test_inside_other_transformations_it_is_the_function():
 
 def test_a_method_without_a_policy_for_one_device_is_named():
     fast = rj.jit(programs.branches, methods=("gas",), cache=None)
-    with pytest.raises(OptionError, match="no gas policy is shipped for one_device"):
+    with pytest.raises(OptionError, match="no gas policy is shipped for peak_memory"):
         fast(*ARGUMENTS)
 
 

@@ -56,19 +56,6 @@ def test_padding():
     assert inputs.producer.tolist() == [-1, 0, 0, 2, -1, -1]
 
 
-def test_extended_features_by_hand():
-    graph = hand_graph()
-    inputs = policy_inputs(graph, STATISTICS, exact_shape(graph), feature_set="extended")
-    scale = np.log1p(200)
-    expected = [
-        [np.log1p(100) / scale, np.log1p(40) / scale, 0.0, 0.0, 1.0],
-        [np.log1p(40) / scale, 0.0, 1.0, 1.0, 0.0],
-        [np.log1p(40) / scale, np.log1p(8) / scale, 0.0, 1.0, 0.0],
-    ]
-    np.testing.assert_allclose(inputs.nodes[:, 7:], expected, rtol=1e-6)
-    assert sorted(inputs.edges[:3, 1].tolist()) == pytest.approx([0.0] + [np.log1p(40) / scale] * 2)
-
-
 def test_workshop_features_are_the_papers_and_the_duration():
     graph = hand_graph().replace(duration=np.array([3.0, 6.0, 0.0]))
     for durations, expected in (([3.0, 6.0, 0.0], [0.5, 1.0, 0.0]), ([0.0] * 3, [0.0] * 3)):
@@ -79,33 +66,14 @@ def test_workshop_features_are_the_papers_and_the_duration():
         np.testing.assert_array_equal(inputs.nodes[:, -1], np.float32(expected))
 
 
-def test_levels_of_a_chain_with_a_shortcut():
-    """0 -> 1 -> 2 -> 3 and 0 -> 3: longest paths, over the depth of 3."""
-    graph = ComputationGraph.create(
-        num_ops=4, producer=[0, 1, 2, 0], size=[1] * 4, consumers=[[1], [2], [3], [3]]
-    )
-    inputs = policy_inputs(
-        graph, np.zeros((4, 2), np.float32), exact_shape(graph), feature_set="extended"
-    )
-    np.testing.assert_allclose(inputs.nodes[:, -2] * 3, [0, 1, 2, 3], rtol=1e-6)
-    np.testing.assert_allclose(inputs.nodes[:, -1] * 3, [3, 2, 1, 0], rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("feature_set", "nodes", "edges"),
-    [("paper", 5, 1), ("workshop", 6, 1), ("extended", 10, 2), ("incumbent", 12, 2)],
-)
+@pytest.mark.parametrize(("feature_set", "nodes"), [("paper", 5), ("workshop", 6)])
 @pytest.mark.parametrize("num_devices", [1, 2, 3])
-def test_num_features(num_devices, feature_set, nodes, edges):
+def test_num_features(num_devices, feature_set, nodes):
     graph = hand_graph()
     statistics = np.zeros((3, num_devices + 1), np.float32)
-    incumbent = np.zeros((3, num_devices + 2), np.float32)
-    inputs = policy_inputs(
-        graph, statistics, exact_shape(graph), feature_set=feature_set, incumbent=incumbent
-    )
-    each = 2 if feature_set == "incumbent" else 1
-    assert inputs.nodes.shape[1] == nodes + each * num_devices
-    assert inputs.edges.shape[1] == edges
+    inputs = policy_inputs(graph, statistics, exact_shape(graph), feature_set=feature_set)
+    assert inputs.nodes.shape[1] == nodes + num_devices
+    assert inputs.edges.shape[1] == 1
 
 
 def test_the_pinned_op_is_the_first_of_the_largest():
@@ -121,7 +89,7 @@ def test_the_pinned_op_is_the_first_of_the_largest():
 def test_all_features_are_between_0_and_1(graph):
     statistics = np.ones((graph.num_ops, 3), np.float32)
     shape = padded_shape([graph])
-    inputs = policy_inputs(graph, statistics, shape, feature_set="extended")
+    inputs = policy_inputs(graph, statistics, shape, feature_set="workshop")
     for values in (inputs.nodes, inputs.edges):
         assert np.all(np.isfinite(values))
         assert values.min(initial=0) >= 0

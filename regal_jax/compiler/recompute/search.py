@@ -19,7 +19,7 @@ from regal_jax.errors import CompilerError
 from regal_jax.reporting import progress
 from regal_jax.search.recompute.search import Plan, PlanSearch
 
-COMPILATIONS = 8
+COMPILATIONS = 10
 """Ways that are compiled, besides XLA's own, unless told otherwise."""
 
 EVALUATIONS = 20_000
@@ -135,19 +135,22 @@ class Search:
         self._try(lines.given + int(share * (lines.plain - lines.given)), 0)
 
     def _try(self, limit: int, budget: int) -> None:
-        """Compiles the plan of a limit, in another form, too, unless it is within the budget."""
+        """Compiles the plan of a limit: the first in each form until it is within the budget, those
+        that come later in the form that was best."""
         name, plan, is_within = self._lines.within(limit)
         if not is_within:
             self._floor = max(self._floor, limit)
+        compiled = []
         for form in self._forms:
             with contextlib.suppress(CompilerError):
                 one = self._judge(Way(name, tuple(plan.runs.tolist()), *form))
+                compiled.append((one.needs.total, form))
                 self.attempts.append(one)
-                total = min(one.needs.total, self._totals.get(limit, one.needs.total))
-                self._totals[limit] = total
-                if total <= budget:
-                    return
-        self._totals.setdefault(limit, 2 * self.plain.needs.total)  # it doesn't compile
+                if one.needs.total <= budget:
+                    break
+        least, best = min(compiled, default=(2 * self.plain.needs.total, self._forms[0]))
+        self._totals[limit] = least
+        self._forms = (best,)
 
     def _next(self, budget: int) -> int | None:
         """The next limit to try: those that just fit are closed in on. None where all is tried."""
@@ -163,9 +166,8 @@ class Search:
         if low and high:
             limit = (low + high) // 2
         else:
-            limit = scaled if low else min(scaled, high - 3 * step)
-        too_low = limit <= max(given, self._floor)
-        return None if too_low or (low and limit - low < step) else limit
+            limit = scaled if low else max(given + 1, min(scaled, high - 3 * step))
+        return None if limit <= self._floor or (low and limit - low < step) else limit
 
 
 def pareto(attempts: Sequence[Attempt]) -> list[Attempt]:

@@ -26,7 +26,7 @@ def compare(name: str, options: Options, pairs: int) -> dict[str, float]:
 
     Returns:
       equal: 1 if all outputs are the same bit for bit, else 0; difference: the largest, over the
-      largest number of its array; run_ratio: the median over pairs of
+      largest number of all; run_ratio: the median over pairs of
       the time in the best order over the plain one; run_seconds: the median plain time.
     """
     one = program(name)
@@ -79,11 +79,12 @@ def same_bits(left: Any, right: Any) -> bool:
 
 
 def largest_difference(left: Any, right: Any) -> float:
-    """Of the numbers of two trees of arrays, over the largest number of each array; 0 for none."""
+    """Of the numbers of two trees of arrays, over the largest number of all; 0 for none."""
     pairs = zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
     both = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in pairs]
-    found = [np.max(abs(a - b)) / (np.max(abs(a)) or 1.0) for a, b in both if a.size]
-    return float(max(found, default=0.0))
+    largest = max((np.max(abs(a), initial=0.0) for a, _ in both), default=0.0)
+    found = max((np.max(abs(a - b), initial=0.0) for a, b in both), default=0.0)
+    return float(found / largest) if largest else float(found)
 
 
 def _seconds(one: Program, compiled: Callable[..., Any]) -> float:

@@ -80,7 +80,7 @@ def memory_budget_page(rows: Sequence[Row]) -> str:
 _RAN = (
     f"Run on two shared cores, within {memory_budget.RUN_BUDGET:.0%} of the bytes, over plainly:"
     " the median time of pairs, what\nthe peak of resident memory rose by, and the largest"
-    " difference of a result, over the largest number of its array:"
+    " difference of a result, over the largest of all numbers:"
 )
 
 

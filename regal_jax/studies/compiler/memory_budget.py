@@ -54,7 +54,7 @@ _CPU_OPTIONS: Sequence[Mapping[str, Any]] = (
     KEEP_BARRIERS,
     {**KEEP_BARRIERS, **MEMORY_OPTIMIZED},
 )
-"""XLA's two orders on CPUs, and barriers kept as ours are; ours is compared with the best."""
+"""XLA's two orders on CPUs, without and with barriers kept as here: policies get the best."""
 
 EXTRA_COLUMNS = (KEY, "accelerator", "jax", "compilations", "evaluations", "point")
 _LAST_METRIC = "search_seconds"

@@ -19,6 +19,7 @@ from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED
 from regal_jax.datasets import jax_train_steps
 from regal_jax.datasets.jax_train_steps import Program
+from regal_jax.errors import LimitError
 from regal_jax.reporting import progress
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import geometric_mean
@@ -101,11 +102,15 @@ def measure(settings: Settings, target: Accelerator | None, path: Path) -> list[
 
 
 def _runs(name: str, judge: Judge, settings: Settings) -> list[Row]:
-    """Ten steps of a program within RUN_BUDGET beside the plain one: time and resident memory."""
+    """A program within RUN_BUDGET beside the plain one: time and resident memory; nothing where it
+    doesn't fit."""
     plain = judge(Way(PLAIN)).needs
     budget = plain.arguments + int(RUN_BUDGET * _beyond(plain))
     options = xla_settings.Options(xla_settings.Search(seed=settings.seed), memory_budget=budget)
-    found = side_by_side.compare(name, options, settings.pairs)
+    try:
+        found = side_by_side.compare(name, options, settings.pairs)
+    except LimitError:
+        return []
     resident = [
         side_by_side.in_process(side_by_side.resident_bytes, name, one)["resident_bytes"]
         for one in (options, None)

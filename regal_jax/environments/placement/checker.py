@@ -99,9 +99,10 @@ def memory_timeline(graph: ComputationGraph, schedule: Schedule) -> MemoryTimeli
 def _with_runs_again(graph: ComputationGraph, schedule: Schedule) -> MemoryTimeline:
     _check_shape(graph, schedule)
     steps = schedule.steps.tolist()
-    usage = np.array(recompute.usage(graph, steps), np.int64)
+    made = recompute.makings(graph, steps)
+    usage = np.array(recompute.usage_of(graph, steps, made), np.int64)
     row = int(usage.argmax())
-    live = {one.tensor for one in recompute.makings(graph, steps) if one.since <= row <= one.until}
+    live = {one.tensor for one in made if one.since <= row <= one.until}
     largest_first = tuple(sorted(live, key=lambda t: (-graph.size[t], t)))
     return MemoryTimeline(usage[:, None], (largest_first,), np.array([row]))
 

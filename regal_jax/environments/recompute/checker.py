@@ -27,8 +27,13 @@ class Making(NamedTuple):
 
 def usage(graph: ComputationGraph, steps: Sequence[int]) -> list[int]:
     """Bytes in memory at the start and during each step, with its workspace. ScheduleError."""
+    return usage_of(graph, steps, makings(graph, steps))
+
+
+def usage_of(graph: ComputationGraph, steps: Sequence[int], made: Sequence[Making]) -> list[int]:
+    """The same of what is known to be in memory."""
     change = [0] * (len(steps) + 2)
-    for one in makings(graph, steps):
+    for one in made:
         change[one.since] += int(graph.size[one.tensor])
         change[one.until + 1] -= int(graph.size[one.tensor])
     rows, now = [], 0

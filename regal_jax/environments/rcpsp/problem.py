@@ -70,6 +70,7 @@ class MachineProblem:
       highest priority of those whose producers are all scheduled, each at the earliest time, not
       before its producers end, at which its units are free for all its duration (at once if that
       is 0).
+
     Times are float64 and compared exactly: integers stay exact up to 2**53.
 
     Args:
@@ -80,8 +81,8 @@ class MachineProblem:
 
     Raises:
       OptionError: for a graph without capacity, an unknown generation, or one that the backend
-        doesn't have. GraphError: for a graph
-        without ops, or an op whose demand exceeds its type's capacity.
+        doesn't have. GraphError: for a graph without ops, or an op whose demand exceeds its
+        type's capacity.
     """
 
     objective: Objective = "makespan"

@@ -104,19 +104,25 @@ def test_recomputing_leaves_the_peak_that_was_estimated(case):
 
 
 def recomputed(graph, steps, again):
-    """(graph, steps) in which ops that make some tensors run again before these are read next."""
+    """(graph, steps) in which ops that make some tensors run again before these are read next; they
+    read what was made again until then."""
     consumers, producer = graph.consumers.lists(), graph.producer.tolist()
     size, persistent, inputs = graph.size.tolist(), graph.persistent.tolist(), graph.inputs.lists()
     row = {op: place for place, op in enumerate(steps, 1)}
     order = [(row[op], 1, op) for op in steps]
-    for copy, (tensor, live) in enumerate(again.items(), graph.num_ops):
-        late = [op for op in consumers[tensor] if row[op] >= live.next_reader]
-        consumers[tensor] = [op for op in consumers[tensor] if op not in late]
+    by_producer = sorted(again, key=lambda tensor: row[producer[tensor]])
+    made_again = dict[int, int]()
+    for copy, tensor in enumerate(by_producer, graph.num_ops):
+        row[copy] = again[tensor].next_reader
         for needed in inputs[producer[tensor]]:
-            consumers[needed] = [*consumers[needed], copy]
+            anew = needed in made_again and again[needed].next_reader <= row[copy]
+            consumers[made_again[needed] if anew else needed].append(copy)
+        late = [op for op in consumers[tensor] if row[op] >= row[copy]]
+        consumers[tensor] = [op for op in consumers[tensor] if op not in late]
+        made_again[tensor] = len(producer)
         producer, size = [*producer, copy], [*size, size[tensor]]
         persistent, consumers = [*persistent, False], [*consumers, late]
-        order.append((live.next_reader, 0, copy))
+        order.append((row[copy], 0, copy))
     num_ops = graph.num_ops + len(again)
     workspace = [*graph.workspace.tolist(), *[0] * len(again)]
     other = ComputationGraph.create(

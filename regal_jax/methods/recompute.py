@@ -7,6 +7,7 @@ import numpy as np
 
 from regal_jax import registry
 from regal_jax.environments.placement.problem import PlacementProblem
+from regal_jax.environments.recompute.bounds import least_memory
 from regal_jax.environments.recompute.instance import MOST_RUNS
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError
@@ -28,23 +29,19 @@ def run_recompute(problem: PlacementProblem, budget: Budget) -> Result:
     """
     _check(problem, "recompute")
     limit = int(problem.platform.capacities()[0])
-    order = _compact_order(problem, budget)
+    order, least = _compact_order(problem, budget), least_memory(problem.graph)
     search = PlanSearch(problem.graph, order, problem.graph.duration, seed=budget.seed)
-    plan = search.within(limit, budget.evaluations)
-    found = plan or search.nearest
-    beyond = search.plain.work * MOST_RUNS + found.peak - limit  # more than any that fits
-    history = [(search.evaluations, plan.work if plan else beyond)]
-    budget.on_progress(*history[-1])
-    while (
-        plan
-        and len(plan.runs) > problem.graph.num_ops
-        and search.evaluations < budget.evaluations
-        and not budget.out_of_time
-    ):
-        plan = search.improve(limit, min(CHUNK, budget.evaluations - search.evaluations))
-        history.append((search.evaluations, plan.work))
+    history, plan, done = list[tuple[int, float]](), None, False
+    while (some := min(CHUNK, budget.evaluations - search.evaluations)) > 0 and not done:
+        before = search.evaluations
+        plan = search.improve(limit, some) if plan else search.within(limit, some)
+        beyond = search.plain.work * MOST_RUNS + search.nearest.peak - limit  # more than what fits
+        history.append((search.evaluations, plan.work if plan else beyond))
         budget.on_progress(*history[-1])
-    return Result(_schedule(problem, (plan or found).runs), search.evaluations, tuple(history))
+        done = budget.out_of_time or search.evaluations == before or limit < least
+        done |= plan is not None and len(plan.runs) == problem.graph.num_ops
+    found = plan or search.nearest
+    return Result(_schedule(problem, found.runs), search.evaluations, tuple(history))
 
 
 @registry.method(

@@ -199,29 +199,42 @@ def _divisor(one, other):
 
 
 @jit
-def improve(instance, plan, best, scratch, limit, space, most, tally):
-    """Large neighbourhood search from a plan within the limit, ``best``; its work afterwards.
+def improve(instance, plan, best, scratch, limit, space, until_fits, most, tally):
+    """Large neighbourhood search from a plan, ``best``; whether that is within the limit then.
 
     Again and again some of what is dropped is kept, in gaps next to each other or at random, a few
-    other gaps are dropped, and the plan is brought back below the limit.
+    other gaps are dropped, and the plan is brought back below the limit. Bytes beyond it count
+    before work.
+
+    Args:
+      until_fits: whether the first plan within the limit will do.
+      most: evaluations to end at.
     """
-    _, _, _, least, _ = _cost(instance, best, scratch, limit, -1)
-    while tally.spent[0] < most and len(plan) > 0:
+    _, _, beyond, least, _ = _cost(instance, best, scratch, limit, -1)
+    while tally.spent[0] < most and len(plan) > 0 and not (until_fits and beyond == 0):
         _copy(best, plan)
         tally.spent[0] += 1
-        size = 1 + below(tally.random, 1 + below(tally.random, 1 + len(plan) // 8))
-        start = below(tally.random, len(plan))
-        width = size if below(tally.random, 2) == 0 else len(plan)
-        for _ in range(size):
-            plan[(start + below(tally.random, width)) % len(plan)] = KEEP
-        for _ in range(below(tally.random, 4)):
-            plan[below(tally.random, len(plan))] = DROP
-        if reduce(instance, plan, scratch, limit, space, 1.0, most, tally):
+        _disturb(plan, tally)
+        reduce(instance, plan, scratch, limit, space, 1.0, most, tally)
+        _, _, left, work, count = _cost(instance, plan, scratch, limit, -1)
+        if count >= 0 and left == 0:
             work = prune(instance, plan, scratch, limit, most, tally)
-            if work <= least:
-                least = work
-                _copy(plan, best)
-    return least
+        if count >= 0 and (left < beyond or (left == beyond and work <= least)):
+            beyond, least = left, work
+            _copy(plan, best)
+    return beyond == 0
+
+
+@inlined
+def _disturb(plan, tally):
+    """Keeps some of what is dropped, and drops a few gaps."""
+    size = 1 + below(tally.random, 1 + below(tally.random, 1 + len(plan) // 8))
+    start = below(tally.random, len(plan))
+    width = size if below(tally.random, 2) == 0 else len(plan)
+    for _ in range(size):
+        plan[(start + below(tally.random, width)) % len(plan)] = KEEP
+    for _ in range(below(tally.random, 4)):
+        plan[below(tally.random, len(plan))] = DROP
 
 
 @inlined

@@ -16,9 +16,8 @@ from regal_jax.search.recompute import kernel
 CHUNK = 20_000
 """Evaluations between two looks at the clock."""
 
-
 ATTEMPTS = 8
-"""To come within a limit: the first takes the best of each step, the others are random."""
+"""Gap by gap to come within a limit: the first takes the best of each step, others are random."""
 
 
 class Plan(NamedTuple):
@@ -63,6 +62,7 @@ class PlanSearch:
         self._tally = kernel.Tally(np.ones(1, np.int64), np.array([seed], np.uint64))
         self._once = each_once(self._instance)
         self._found: dict[int, np.ndarray] = {}  # plans by their limits
+        self._failed: dict[int, np.ndarray] = {}  # and what is beyond them yet
         self.plain = self.nearest = self._plan(self._once)
 
     @property
@@ -73,33 +73,54 @@ class PlanSearch:
     def within(self, limit: int, evaluations: int) -> Plan | None:
         """A plan whose peak is within a limit, None if none is found.
 
-        The first attempt goes on from what was found for the next higher limit.
+        Gap by gap, from what was found for the next higher limit, at random where that fails; then
+        by large neighbourhoods, for as many evaluations, or all of them where the limit was tried
+        before.
         """
-        higher = min((known for known in self._found if known >= limit), default=None)
-        begin = self._once if higher is None else self._found[higher]
-        most = self.evaluations + evaluations
+        begin, plan = self.evaluations, self._failed.get(limit)
+        left = evaluations
+        if plan is None:
+            plan = self._reduced(limit, begin + evaluations)
+            left = min(begin + evaluations - self.evaluations, self.evaluations - begin)
+        if self._improved(plan, limit, left, until_fits=True):
+            self._found[limit] = plan
+            return self._plan(plan)
+        self._failed[limit] = plan
+        self.nearest = min(self.nearest, self._plan(plan), key=lambda one: one.peak)
+        return None
+
+    def _reduced(self, limit: int, most: int) -> np.ndarray:
+        """The plan that comes nearest to a limit, gap by gap; the first one within it."""
+        higher = [known for known in self._found if known >= limit]
+        begin = self._found[min(higher)] if higher else self._once
+        nearest, least = begin, np.inf
         for attempt in range(ATTEMPTS):
             plan = (self._once if attempt else begin).copy()
             args = (self._instance, plan, self._scratch, limit)
             if kernel.reduce(*args, self._space, float(attempt > 0), most, self._tally):
                 kernel.prune(*args, most, self._tally)
-                self._found[limit] = plan
-                return self._plan(plan)
-            failed = self._plan(plan)
-            if attempt == 0 or failed.peak < self.nearest.peak:
-                self.nearest = failed
+                return plan
+            beyond = kernel.evaluate(*args)[1]
+            if beyond < least:
+                nearest, least = plan, beyond
             if self.evaluations >= most:
                 break
-        return None
+        return nearest
 
     def improve(self, limit: int, evaluations: int) -> Plan:
         """The best plan for a limit that ``within`` found one for, after more search."""
         best = self._found[limit]
-        kernel.improve(
-            *(self._instance, best.copy(), best, self._scratch, limit, self._space),
-            *(self.evaluations + evaluations, self._tally),
-        )
+        self._improved(best, limit, evaluations, until_fits=False)
         return self._plan(best)
+
+    def _improved(
+        self, best: np.ndarray, limit: int, evaluations: int, *, until_fits: bool
+    ) -> bool:
+        """Changes a plan for the better; whether it is within the limit then."""
+        return kernel.improve(
+            *(self._instance, best.copy(), best, self._scratch, limit, self._space),
+            *(until_fits, self.evaluations + evaluations, self._tally),
+        )
 
     def _plan(self, plan: np.ndarray) -> Plan:
         peak, _, work, count = kernel.evaluate(self._instance, plan, self._scratch, 0)

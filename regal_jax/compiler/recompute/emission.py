@@ -15,6 +15,9 @@ from regal_jax.compiler.barriers.emission import with_program
 from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.graphs.importers.jax.flat_program import FlatProgram
 
+ANY = 2**31
+"""Runs that no program has: nothing is far."""
+
 
 def in_runs(traced: Any, kernels: Kernels, runs: Sequence[int], near: int) -> Any:
     """The traced function with its kernels in this sequence.

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from regal_jax import api
+from regal_jax.compiler.recompute.emission import ANY
 from regal_jax.compiler.recompute.judge import Attempt, Judge, Way
 from regal_jax.compiler.recompute.work import kernel_work
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
@@ -19,7 +20,7 @@ from regal_jax.errors import CompilerError
 from regal_jax.reporting import progress
 from regal_jax.search.recompute.search import Plan, PlanSearch
 
-COMPILATIONS = 10
+COMPILATIONS = 12
 """Ways that are compiled, besides XLA's own, unless told otherwise."""
 
 EVALUATIONS = 20_000
@@ -32,11 +33,13 @@ GREEDY = 20
 """Times as many evaluations may a first plan take."""
 
 FORMS = {
-    "cpu": ((1, False), (1, True), (4, False)),
+    "cpu": ((ANY, True), (1, True), (1, False)),
     "accelerator": ((32, False), (4, False)),
 }
 """How the runs of a plan are compiled, until one is within the budget: ``near`` and ``compact`` of
-``Way``. On CPUs few fusions depend on barriers."""
+``Way``, the fewest barriers, and FLOPs, first. With ANY, only repeated work has some, and XLA
+orders the rest: where its order is good, or fuses much, that is best. When all were compiled for a
+limit, the worst goes."""
 
 CLOSE = 0.01
 """Of the budget: limits that are so close aren't told apart."""
@@ -94,7 +97,8 @@ class Search:
 
     def __init__(self, judge: Judge, *, evaluations: int = EVALUATIONS, seed: int = 0):
         self._judge = judge
-        self._forms = FORMS["cpu" if judge.target is None else "accelerator"]
+        self._every_form = FORMS["cpu" if judge.target is None else "accelerator"]
+        self._forms = self._every_form
         self._make = functools.partial(Lines, judge, evaluations, seed)
         self._totals: dict[int, int] = {}  # the least bytes of a limit's ways, by the compiler
         self._floor = 0  # a limit that the model has no plan within
@@ -135,8 +139,7 @@ class Search:
         self._try(lines.given + int(share * (lines.plain - lines.given)), 0)
 
     def _try(self, limit: int, budget: int) -> None:
-        """Compiles the plan of a limit: the first in each form until it is within the budget, those
-        that come later in the form that was best."""
+        """Compiles the plan of a limit, form by form until it is within the budget."""
         name, plan, is_within = self._lines.within(limit)
         if not is_within:
             self._floor = max(self._floor, limit)
@@ -148,9 +151,12 @@ class Search:
                 self.attempts.append(one)
                 if one.needs.total <= budget:
                     break
-        least, best = min(compiled, default=(2 * self.plain.needs.total, self._forms[0]))
-        self._totals[limit] = least
-        self._forms = (best,)
+        self._totals[limit] = min(
+            (total for total, _ in compiled), default=2 * self.plain.needs.total
+        )
+        if len(compiled) == len(self._every_form):
+            worst = max(compiled)[1]
+            self._forms = tuple(form for form in self._forms if form != worst)
 
     def _next(self, budget: int) -> int | None:
         """The next limit to try: those that just fit are closed in on. None where all is tried."""

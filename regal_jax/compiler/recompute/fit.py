@@ -165,9 +165,16 @@ def check_fits(judge: Judge, best: Attempt, budget: int) -> None:
         f" needs {human_bytes(best.needs.total)}, of which arguments"
         f" {human_bytes(best.needs.arguments)}, results {human_bytes(results)}, and the largest"
         f" op ({op.primitive.name}, {op.source_info.name_stack}) reads and writes"
-        f" {human_bytes(int(own[largest]))}; a smaller batch, donated arguments or more devices"
-        " would help"
+        f" {human_bytes(int(own[largest]))}; {_help(op.primitive.name)}"
     )
+
+
+def _help(largest: str) -> str:
+    """What lowers the least, by the primitive of the largest op."""
+    if largest in LOOPS:
+        loop = f"jax.checkpoint around the body of the {largest} keeps less of each turn"
+        return f"{loop}; a smaller batch, donated arguments or more devices would help, too"
+    return "a smaller batch, donated arguments or more devices would help"
 
 
 def describe(best: Attempt, plain: Attempt, budget: int) -> str:
@@ -180,6 +187,10 @@ def describe(best: Attempt, plain: Attempt, budget: int) -> str:
         f"needs {human_bytes(best.needs.total)} instead of {human_bytes(plain.needs.total)}, within"
         f" {human_bytes(budget)}: {again} kernels run again, {more:.1f} % more FLOPs"
     )
+
+
+LOOPS = ("scan", "while")
+"""Primitives that aren't taken apart: what they keep for a gradient is one kernel's."""
 
 
 def _ratio(one: float, other: float) -> float:

@@ -20,7 +20,7 @@ from regal_jax.errors import CompilerError
 from regal_jax.reporting import progress
 from regal_jax.search.recompute.search import Plan, PlanSearch
 
-COMPILATIONS = 12
+COMPILATIONS = 15
 """Ways that are compiled, besides XLA's own, unless told otherwise."""
 
 EVALUATIONS = 20_000
@@ -38,11 +38,15 @@ FORMS = {
 }
 """How the runs of a plan are compiled, until one is within the budget: ``near`` and ``compact`` of
 ``Way``, the fewest barriers, and FLOPs, first. With ANY, only repeated work has some, and XLA
-orders the rest: where its order is good, or fuses much, that is best. When all were compiled for a
-limit, the worst goes."""
+orders the rest: where its order is good, or fuses much, that is best."""
 
 CLOSE = 0.01
 """Of the budget: limits that are so close aren't told apart."""
+
+
+LOWER = 0.85
+"""While nothing is within the budget, the next limit is lower by this than it takes in proportion:
+fewer bytes in the model are not always fewer in the program."""
 
 
 class Lines:
@@ -97,8 +101,7 @@ class Search:
 
     def __init__(self, judge: Judge, *, evaluations: int = EVALUATIONS, seed: int = 0):
         self._judge = judge
-        self._every_form = FORMS["cpu" if judge.target is None else "accelerator"]
-        self._forms = self._every_form
+        self._forms = FORMS["cpu" if judge.target is None else "accelerator"]
         self._make = functools.partial(Lines, judge, evaluations, seed)
         self._totals: dict[int, int] = {}  # the least bytes of a limit's ways, by the compiler
         self._floor = 0  # a limit that the model has no plan within
@@ -143,20 +146,15 @@ class Search:
         name, plan, is_within = self._lines.within(limit)
         if not is_within:
             self._floor = max(self._floor, limit)
-        compiled = []
+        totals = [2 * self.plain.needs.total]
         for form in self._forms:
             with contextlib.suppress(CompilerError):
                 one = self._judge(Way(name, tuple(plan.runs.tolist()), *form))
-                compiled.append((one.needs.total, form))
                 self.attempts.append(one)
-                if one.needs.total <= budget:
+                totals.append(one.needs.total)
+                if totals[-1] <= budget:
                     break
-        self._totals[limit] = min(
-            (total for total, _ in compiled), default=2 * self.plain.needs.total
-        )
-        if len(compiled) == len(self._every_form):
-            worst = max(compiled)[1]
-            self._forms = tuple(form for form in self._forms if form != worst)
+        self._totals[limit] = min(totals)
 
     def _next(self, budget: int) -> int | None:
         """The next limit to try: those that just fit are closed in on. None where all is tried."""
@@ -167,7 +165,7 @@ class Search:
         near = low or high
         given, arguments = self._lines.given, self.plain.needs.arguments
         slope = (budget - arguments) / max(self._totals[near] - arguments, 1)
-        scaled = given + int((near - given) * slope)
+        scaled = given + int((near - given) * (slope if low else slope * LOWER))
         step = int(CLOSE * budget)
         if low and high:
             limit = (low + high) // 2

@@ -116,7 +116,10 @@ def test_the_reference_has_every_public_name():
 @pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
 def test_notebooks_are_python(page):
     """Sphinx runs them; here their cells compile, PyTorch's too, which it may leave out."""
-    cells = re.findall(r"```\{code-cell\} ipython3\n(.*?)```", page.read_text(), re.DOTALL)
+    options = r"(?::.*\n)*"  # of the cell, such as :tags: [remove-input]
+    cells = re.findall(
+        rf"```\{{code-cell\}} ipython3\n{options}(.*?)```", page.read_text(), re.DOTALL
+    )
     assert cells
     for cell in cells:
         compile(cell, page.name, "exec")

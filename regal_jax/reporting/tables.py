@@ -21,6 +21,11 @@ def unit_of(value: float, units: Sequence[tuple[str, float]]) -> tuple[str, floa
     return fitting[-1] if fitting else units[0]
 
 
+def number_of(count: int, noun: str) -> str:
+    """``1 seed``, ``2 seeds``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def human_bytes(value: float) -> str:
     """Bytes to three digits in binary units: 512 B, 1.50 KiB, 23.4 MiB."""
     unit, factor = unit_of(value, BYTE_UNITS)

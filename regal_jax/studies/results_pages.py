@@ -176,7 +176,7 @@ def paired(rows: Sequence[Row]) -> str:
     caption = (
         "How much less `regal` costs than other methods with as many evaluations: 100 times the"
         " mean\nlogarithm of ratios, paired by graph, with its 95 % interval;"
-        f" {platform}, {seeds} seeds."
+        f" {platform}, {tables.number_of(seeds, 'seed')}."
     )
     return f"{caption}\n\n{tables.markdown_table(paired_table(rows, 'regal'))}\n"
 
@@ -227,6 +227,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "one_shot_graphs_paired": functools.partial(paired_of_machines, "one_shot"),
         "one_shot_tpch": makespans_of_tpch,
         "one_shot_tpch_paired": functools.partial(paired_of_machines, "one_shot"),
+        "gflownet_robust": gflownet_tables.page,
         "gflownet_real": gflownet_tables.page,
         "gflownet_real_spread": gflownet_tables.page_of_spread,
         "gflownet_real_paired": functools.partial(gflownet_tables.page_of_pairs, TRIALS),

@@ -46,6 +46,12 @@ def test_human_time(value, text):
     assert tables.human_time_us(value) == text
 
 
+def test_numbers_of_things():
+    assert [tables.number_of(count, "seed") for count in (0, 1, 2)] == [
+        *("0 seeds", "1 seed", "2 seeds")
+    ]
+
+
 def test_text_table():
     assert tables.text_table(ROWS) == (
         "graph      peak  note\n---------  ----  ----\na|b        12.5\nlong name     3  x"

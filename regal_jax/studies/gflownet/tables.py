@@ -182,13 +182,16 @@ def paired_text(title: str, lines: Sequence[Paired]) -> str:
 
 
 def page(rows: Sequence[Row]) -> str:
-    """Table 3 of rows, the paper's numbers beside, in Markdown."""
-    lines, wide = over_graphs(rows, _setting(rows)), ("proxy_1", *targets(rows), "ged")
+    """Table 3 of rows, the paper's numbers beside, in Markdown; table 1, of those of one graph."""
+    one = len({row["graph"] for row in rows}) == 1
+    summary, paper = (over_seeds, PAPER_TABLE_1) if one else (over_graphs, PAPER_TABLE_3)
+    spread = "standard deviation over seeds" if one else "95 % interval over graphs"
+    wide = ("proxy_1", *(["proxy_100"] if one else []), *targets(rows), "ged")
+    lines = summary(rows, _setting(rows))
     table = [{"method": line.method} | _row(line.cells, wide) for line in lines]
-    table += [_paper_row(method, PAPER_TABLE_3, wide) for method in PAPER_TABLE_3]
+    table += [_paper_row(method, paper, wide) for method in paper]
     caption = (
-        f"{_asked(rows)}\nSpeedups of the best on the proxy and on each target, mean and 95 %"
-        " interval over graphs."
+        f"{_asked(rows)}\nSpeedups of the best on the proxy and on each target, mean and {spread}."
     )
     return f"{caption}\n\n{tables.markdown_table(table)}\n"
 
@@ -232,8 +235,8 @@ def _asked(rows: Sequence[Row]) -> str:
     }
     graphs, seeds = (len({row[name] for row in rows}) for name in ("graph", "seed"))
     return (
-        f"{graphs} graphs, {count} candidates of each, {devices} devices, {draws} draws of the"
-        f" noise, {seeds} seeds."
+        f"{tables.number_of(graphs, 'graph')}, {count} candidates of each, {devices} devices,"
+        f" {draws} draws of the noise, {tables.number_of(seeds, 'seed')}."
     )
 
 

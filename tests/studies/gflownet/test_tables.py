@@ -191,3 +191,17 @@ def test_pages_by_hand():
     assert words(spread.splitlines()[-1]) == "| lists | 0.75; 1.12 |"
     pairs = tables.page_of_pairs("lists trials", rows).splitlines()
     assert words(pairs[-1]) == "| lists | +0.38 (n = 2) |"
+
+
+def test_the_page_of_one_graph_is_over_seeds_beside_table_1():
+    common = {"candidates": "100", "devices": "4", "noise_draws": "20"}
+    rows = [row | common for row in ONE_GRAPH if row["setting"] == "real"]
+    caption, table = tables.page(rows).split("\n\n", 1)
+    assert caption.startswith(
+        "1 graph, 100 candidates of each, 4 devices, 20 draws of the noise, 3"
+    )
+    assert "standard deviation over seeds" in caption
+    header, _, flow, *_, paper = table.splitlines()
+    assert words(header) == "| method | Proxy 1 | Proxy 100 | Noisy | GED [%] |"
+    assert words(flow) == "| gflownet | 3.00 ± 0.00 | | 3.00 ± 1.00 | 91.00 ± 1.00 |"
+    assert words(paper).startswith("| gflownet (paper) | 3.21 ± 0.02 | | 3.05 ± 0.04")

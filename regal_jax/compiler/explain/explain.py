@@ -2,12 +2,14 @@
 to its explanation."""
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Iterator
 from typing import Any
 
 import jax
 
+from regal_jax.compiler.explain.budgets import budgeted
 from regal_jax.compiler.explain.explanation import Explanation, explain_module
 from regal_jax.compiler.explain.graph_explanation import GraphExplanation, explain_graph
 from regal_jax.compiler.named_programs import is_function, program_named
@@ -49,9 +51,9 @@ def explain(
     if graph is not None:
         schedule = args[0] if isinstance(source, ComputationGraph) and args else None
         return explain_graph(graph, schedule, search=bool(search))
-    temp_bytes = None
+    temp_bytes, traced = None, None
     if callable(source) or hasattr(source, "compile"):
-        source = _compiled(source, args, kwargs)
+        traced, source = _compiled(source, args, kwargs)
         temp_bytes = _temp_bytes(source)
     elif args or kwargs:
         raise OptionError("explain: only functions take arguments")
@@ -60,12 +62,15 @@ def explain(
     text, where, _ = text_of(source)
     wanted = search if isinstance(search, Search) else Search() if search else None
     try:
-        return explain_module(parse_module(text), text, temp_bytes=temp_bytes, search=wanted)
+        found = explain_module(parse_module(text), text, temp_bytes=temp_bytes, search=wanted)
     except RegalError as error:
         raise type(error)(f"{where}: {error}") from None
     except DAMAGE as error:
         reason = f"{type(error).__name__}: {error}"
         raise ImporterError(f"{where}: a malformed HLO module ({reason})") from error
+    if traced is None:
+        return found
+    return dataclasses.replace(found, budgets=budgeted(traced, found.allocated))
 
 
 GRAPH_FILES = (".json", ".jsonl", ".jsonl.gz", ".onnx", ".pbtxt")
@@ -102,15 +107,18 @@ def explain_named(name: str, *, search: bool | Search = False) -> Explanation | 
         return explain(source, *args, search=search)
 
 
-def _compiled(source: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """The compiled function of a function, a lowered one, or itself."""
+def _compiled(source: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """(what was traced of a function, else None; the compiled function of it, of a lowered one, or
+    itself)"""
     if hasattr(source, "as_text") and (args or kwargs):
         raise OptionError("explain: a lowered or compiled function takes no arguments")
     with _own_lines():
+        traced = None
         if not hasattr(source, "as_text"):
             jitted = source if hasattr(source, "lower") else jax.jit(source)
             source = jitted.lower(*args, **kwargs)
-        return source.compile() if hasattr(source, "compile") else source
+            traced = jitted.trace(*args, **kwargs)
+        return traced, source.compile() if hasattr(source, "compile") else source
 
 
 @contextlib.contextmanager

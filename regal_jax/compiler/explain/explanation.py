@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from regal_jax.compiler.explain.budgets import Budgeted
 from regal_jax.compiler.explain.remedies import Remedy, remedies
 from regal_jax.compiler.explain.source_lines import SourceLine, origins
 from regal_jax.compiler.xla.buffers import Kind, allocate
@@ -121,6 +122,7 @@ class Explanation:
       bound: no order of the instructions needs less.
       remedies: what would lower the peak, the one that saves most first.
       orders: the present one, then those that a search found, the best first; empty without one.
+      budgets: what ``memory_budget`` would do; only of functions.
     """
 
     module: str
@@ -130,6 +132,7 @@ class Explanation:
     bound: Bound
     remedies: Sequence[Remedy]
     orders: Sequence[Order] = ()
+    budgets: Sequence[Budgeted] = ()
 
     @functools.cached_property
     def timeline(self) -> dict[str, np.ndarray]:

@@ -27,6 +27,7 @@ def explanation_numbers(explanation: "Explanation") -> dict[str, Any]:
             for words in [text.advice(explanation, remedy)]
         ],
         "orders": [order._asdict() for order in explanation.orders],
+        "budgets": [one._asdict() for one in explanation.budgets],
     }
 
 

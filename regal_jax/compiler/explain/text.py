@@ -26,8 +26,7 @@ HOW = {
         "Recompute: cheap to make in the forward pass, then idle until the backward pass reads "
         "them. Wrap the function, or one that calls it, in jax.checkpoint (nn.remat in Flax); with "
         "policy=jax.checkpoint_policies.dots_saveable matrix products aren't computed twice. The "
-        "arguments of what is wrapped are kept. Or leave the code as it is: rj.jit(f, "
-        "memory_budget=...) computes again what it takes to fit, and says at how many FLOPs."
+        "arguments of what is wrapped are kept."
     ),
     "later": (
         "Make later: cheap to make, but made before they are read. Make them where they are "
@@ -157,7 +156,25 @@ def notes(explanation: "Explanation") -> list[str]:
         "What is recomputed or made later saves that much beyond the larger ones; all of it "
         f"together leaves a peak of {human_bytes(min((r.peak for r in again), default=0))}."
     )
-    return [*(HOW[how] for how in hows), *([together] if len(again) > 1 else [])]
+    sentences = [*(HOW[how] for how in hows), *([together] if len(again) > 1 else [])]
+    return [*sentences, *([_budgets(explanation)] if explanation.budgets else [])]
+
+
+def _budgets(explanation: "Explanation") -> str:
+    """What computing again would do, whatever the code says."""
+    told = "; ".join(
+        f'memory_budget="{human_bytes(one.budget)}" '
+        + (
+            "is too little"
+            if one.more_work is None
+            else f"takes {human_percent(100 * one.more_work)} more work"
+        )
+        for one in explanation.budgets
+    )
+    return (
+        f"Or leave the code as it is: rj.jit(f, memory_budget=...) computes again what it takes to "
+        f"fit. Of a model of the program, estimated: {told}."
+    )
 
 
 def order_rows(explanation: "Explanation") -> list[dict[str, str]]:
@@ -235,7 +252,8 @@ def _term(explanation: "Explanation") -> str:
 
 def _remedies(explanation: "Explanation") -> str:
     if not explanation.remedies:
-        return "Nothing found that saves a thousandth of the peak."
+        none = "Nothing found that saves a thousandth of the peak."
+        return "\n".join([none, *map(_filled, notes(explanation))])
     words = [advice(explanation, remedy) for remedy in explanation.remedies]
     rows = [
         {

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from regal_jax.compiler.explain.explain import explain
     from regal_jax.compiler.onnx.reorder import reorder_onnx, save_onnx
     from regal_jax.compiler.recompute.fit import Fitted, Frontier, fit, frontier
+    from regal_jax.compiler.recompute.names import SavedNames, names_to_save
     from regal_jax.compiler.torch.reorder import reorder_fx
     from regal_jax.compiler.xla.jit import jit, reschedule
     from regal_jax.compiler.xla.peak_allocation import measured_workspaces, peak_allocation
@@ -49,6 +50,7 @@ else:
             "compiler.torch.reorder": "reorder_fx",
             "compiler.xla.jit": "jit reschedule",
             "compiler.recompute.fit": "Fitted Frontier fit frontier",
+            "compiler.recompute.names": "SavedNames names_to_save",
             "compiler.xla.peak_allocation": "measured_workspaces peak_allocation",
             "datasets": "datasets",
             "environments.certificates": "Bound check_bound lower_bound",
@@ -89,6 +91,7 @@ __all__ = [
     "Platform",
     "RegalError",
     "Result",
+    "SavedNames",
     "Schedule",
     "TargetModel",
     "accelerator",
@@ -113,6 +116,7 @@ __all__ = [
     "measured",
     "measured_workspaces",
     "microbatches",
+    "names_to_save",
     "optimize",
     "peak_allocation",
     "profiled_graph",

@@ -15,7 +15,7 @@ from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.accelerator import accelerator as find
 from regal_jax.compiler.accelerators.measure import placed
 from regal_jax.compiler.recompute.emission import program_in_runs
-from regal_jax.compiler.recompute.judge import Attempt, Judge, judge_of
+from regal_jax.compiler.recompute.judge import Attempt, Judge, flops_ratio, judge_of
 from regal_jax.compiler.recompute.search import COMPILATIONS, EVALUATIONS, Search, pareto
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.errors import LimitError, OptionError
@@ -100,7 +100,7 @@ class Frontier(NamedTuple):
             {
                 "needs": human_bytes(one.needs.total),
                 "of plain": f"{one.needs.total / self.plain.needs.total:.3f}",
-                "FLOPs": f"{_ratio(one.needs.flops, self.plain.needs.flops):.3f}",
+                "FLOPs": f"{flops_ratio(one.needs, self.plain.needs):.3f}",
                 "order": one.way.name,
             }
             for one in self.points
@@ -112,7 +112,7 @@ class Frontier(NamedTuple):
         figure = figures.new_figure(6, 4)
         axes = figure.subplots()
         needs = [one.needs for one in (self.plain, *self.points)]
-        flops = [_ratio(one.flops, self.plain.needs.flops) for one in needs]
+        flops = [flops_ratio(one, self.plain.needs) for one in needs]
         share = [one.total / self.plain.needs.total for one in needs]
         axes.plot(flops[1:], share[1:], drawstyle="steps-post", marker="o", color=figures.SERIES[0])
         axes.plot(flops[:1], share[:1], marker="s", color=figures.SERIES[1])
@@ -181,7 +181,7 @@ def describe(best: Attempt, plain: Attempt, budget: int) -> str:
     """What was traded for what, in a line for people."""
     if best.way.name == PLAIN:
         return f"needs {human_bytes(plain.needs.total)} as it is, within {human_bytes(budget)}"
-    more = 100 * (_ratio(best.needs.flops, plain.needs.flops) - 1)
+    more = 100 * (flops_ratio(best.needs, plain.needs) - 1)
     again = len(best.way.runs) - len(set(best.way.runs))
     return (
         f"needs {human_bytes(best.needs.total)} instead of {human_bytes(plain.needs.total)}, within"
@@ -191,10 +191,6 @@ def describe(best: Attempt, plain: Attempt, budget: int) -> str:
 
 LOOPS = ("scan", "while")
 """Primitives that aren't taken apart: what they keep for a gradient is one kernel's."""
-
-
-def _ratio(one: float, other: float) -> float:
-    return one / other if other else 1.0
 
 
 def _judge(fn, args, kwargs, name, in_shardings) -> Judge:

@@ -20,7 +20,7 @@ from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED, memory_of
 KEEP_BARRIERS: Mapping[str, Any] = {"xla_disable_hlo_passes": "cse_barrier_expander"}
 """Compiler options for CPUs."""
 
-_QUICKLY: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
+QUICKLY: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
 """For CPUs: the same memory, sooner."""
 
 
@@ -85,8 +85,8 @@ class Judge(NamedTuple):
 
     def __call__(self, way: Way) -> Attempt:
         """Raises CompilerError where the compiler refuses the program."""
-        compiled = self.compile(way, _QUICKLY if self.target is None else {})
-        return Attempt(way, _needs(compiled, self.target))
+        made = self.compile(way, QUICKLY if self.target is None else {})
+        return Attempt(way, needs_of(made, self.target))
 
     def compile(self, way: Way, more: Mapping[str, Any] | None = None) -> jax.stages.Compiled:
         """The program."""
@@ -94,9 +94,7 @@ class Judge(NamedTuple):
         if way.runs:
             traced = in_runs(traced, self.kernels, way.runs, way.near)
         options = {**self.options, **self.options_of(way), **(more or {})}
-        if self.target is not None:
-            return compile_for(traced.lower(), self.target, options)
-        return traced.lower().compile(compiler_options=options or None)
+        return compiled(traced, self.target, options)
 
     def options_of(self, way: Way) -> Mapping[str, Any]:
         """The compiler options that a way needs."""
@@ -113,12 +111,27 @@ def judge_of(
     return Judge(traced, made, target, dict(options or {}))
 
 
-def _needs(compiled: jax.stages.Compiled, target: Accelerator | None) -> Needs:
-    found: Any = compiled.memory_analysis()
+def compiled(
+    traced: Any, target: Accelerator | None, options: Mapping[str, Any]
+) -> jax.stages.Compiled:
+    """A traced function's program. Raises CompilerError where the compiler refuses it."""
+    if target is not None:
+        return compile_for(traced.lower(), target, options)
+    return traced.lower().compile(compiler_options=dict(options) or None)
+
+
+def needs_of(made: jax.stages.Compiled, target: Accelerator | None) -> Needs:
+    """What a program needs, as its compiler says."""
+    found: Any = made.memory_analysis()
     arguments = int(found.argument_size_in_bytes)
     code = int(found.generated_code_size_in_bytes)
     if target is not None:
-        costs = measured(compiled, target)
-        return Needs(memory_of(compiled), arguments, code, costs.flops, costs.seconds)
-    analysis: Any = compiled.cost_analysis()
-    return Needs(memory_of(compiled), arguments, code, float(analysis["flops"]))
+        costs = measured(made, target)
+        return Needs(memory_of(made), arguments, code, costs.flops, costs.seconds)
+    analysis: Any = made.cost_analysis()
+    return Needs(memory_of(made), arguments, code, float(analysis["flops"]))
+
+
+def flops_ratio(one: Needs, plain: Needs) -> float:
+    """FLOPs over those of the plain program; 1 where that has none."""
+    return one.flops / plain.flops if plain.flops else 1.0

@@ -8,7 +8,7 @@ import jax
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.recompute.fit import check_fits
-from regal_jax.compiler.recompute.judge import Judge, Way, judge_of
+from regal_jax.compiler.recompute.judge import Judge, Way, flops_ratio, judge_of
 from regal_jax.compiler.recompute.search import COMPILATIONS, Search
 from regal_jax.compiler.xla import decisions
 from regal_jax.compiler.xla.decisions import Decision
@@ -60,7 +60,7 @@ def compile_within(
         accelerator=_name(target),
         time_ratio=best.needs.seconds / plain.seconds if plain.seconds else 1.0,
         budget=budget,
-        flops_ratio=best.needs.flops / plain.flops if plain.flops else 1.0,
+        flops_ratio=flops_ratio(best.needs, plain),
     )
     if options.cache:
         decisions.save(options.cache, key, _decision(report, best.way))

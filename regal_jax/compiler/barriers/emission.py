@@ -27,7 +27,7 @@ def program_of(traced: Any) -> FlatProgram:
       CompilerError: the function has side effects, whose order may not change.
     """
     check_pure(traced)
-    return flat_program(jaxpr_as_fun(traced.jaxpr), *_shapes(traced.jaxpr))
+    return flat_program(jaxpr_as_fun(traced.jaxpr), *shapes_of(traced.jaxpr))
 
 
 def check_pure(traced: Any) -> None:
@@ -97,10 +97,11 @@ def with_program(traced: Any, run: Callable[..., Any]) -> Any:
 
     Shardings, donations and compiler options are those of ``traced``.
     """
-    return _with_jaxpr(traced, jax.make_jaxpr(run)(*_shapes(traced.jaxpr)))
+    return _with_jaxpr(traced, jax.make_jaxpr(run)(*shapes_of(traced.jaxpr)))
 
 
-def _shapes(closed: ClosedJaxpr) -> list[jax.ShapeDtypeStruct]:
+def shapes_of(closed: ClosedJaxpr) -> list[jax.ShapeDtypeStruct]:
+    """Of a program's arguments."""
     return [
         jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
         for aval in closed.in_avals

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
+from jax.extend.core import jaxpr_as_fun
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.accelerator import accelerator as find
@@ -165,16 +166,9 @@ def check_fits(judge: Judge, best: Attempt, budget: int) -> None:
         f" needs {human_bytes(best.needs.total)}, of which arguments"
         f" {human_bytes(best.needs.arguments)}, results {human_bytes(results)}, and the largest"
         f" op ({op.primitive.name}, {op.source_info.name_stack}) reads and writes"
-        f" {human_bytes(int(own[largest]))}; {_help(op.primitive.name)}"
+        f" {human_bytes(int(own[largest]))}; a smaller batch,"
+        " donated arguments or more devices would help"
     )
-
-
-def _help(largest: str) -> str:
-    """What lowers the least, by the primitive of the largest op."""
-    if largest in LOOPS:
-        loop = f"jax.checkpoint around the body of the {largest} keeps less of each turn"
-        return f"{loop}; a smaller batch, donated arguments or more devices would help, too"
-    return "a smaller batch, donated arguments or more devices would help"
 
 
 def describe(best: Attempt, plain: Attempt, budget: int) -> str:
@@ -183,14 +177,13 @@ def describe(best: Attempt, plain: Attempt, budget: int) -> str:
         return f"needs {human_bytes(plain.needs.total)} as it is, within {human_bytes(budget)}"
     more = 100 * (flops_ratio(best.needs, plain.needs) - 1)
     again = len(best.way.runs) - len(set(best.way.runs))
+    what = [f"{again} kernels run again"] if again else []
+    what += ["loops keep less of each turn"] if best.way.loops else []
+    what = what or ["another order"]
     return (
         f"needs {human_bytes(best.needs.total)} instead of {human_bytes(plain.needs.total)}, within"
-        f" {human_bytes(budget)}: {again} kernels run again, {more:.1f} % more FLOPs"
+        f" {human_bytes(budget)}: {', '.join(what)}, {more:.1f} % more FLOPs"
     )
-
-
-LOOPS = ("scan", "while")
-"""Primitives that aren't taken apart: what they keep for a gradient is one kernel's."""
 
 
 def _judge(fn, args, kwargs, name, in_shardings) -> Judge:
@@ -205,8 +198,10 @@ def _function(fn: Any, judge: Judge, best: Attempt) -> Callable[..., Any]:
     """A function of the same arguments and results."""
     if best.way.name == PLAIN:
         return fn
-    traced = judge.traced
-    run = program_in_runs(judge.kernels, best.way.runs, best.way.near)
+    traced, kernels = judge.versions[best.way.loops]
+    run = jaxpr_as_fun(traced.jaxpr)
+    if best.way.runs:
+        run = program_in_runs(kernels, best.way.runs, best.way.near)
     shapes = [(aval.shape, aval.dtype) for aval in traced.jaxpr.in_avals]
     structure = jax.tree.structure(traced.out_info)
 

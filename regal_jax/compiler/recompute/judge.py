@@ -14,6 +14,7 @@ from regal_jax.compiler.accelerators.measure import compile_for, measured
 from regal_jax.compiler.barriers.emission import donated_arguments, program_of
 from regal_jax.compiler.barriers.kernels import Kernels, kernels
 from regal_jax.compiler.recompute.emission import in_runs
+from regal_jax.compiler.recompute.loops import with_lean_loops
 from regal_jax.compiler.xla.decisions import Memory
 from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED, memory_of
 
@@ -24,20 +25,26 @@ QUICKLY: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
 """For CPUs: the same memory, sooner."""
 
 
+LEAN = "lean_loops"
+"""The name of a program that is as it is but for its loops."""
+
+
 class Way(NamedTuple):
     """How to run a program.
 
     Attributes:
-      name: the base order, or PLAIN.
-      runs: kernels as they run; nothing for PLAIN.
+      name: the base order, PLAIN, or LEAN.
+      runs: kernels as they run; nothing where that is the compiler's choice.
       near: see ``in_runs``.
       compact: whether CPUs' compiler schedules for memory.
+      loops: how little loops keep: 0 as they are, or which of ``with_lean_loops``, from 1.
     """
 
     name: str
     runs: tuple[int, ...] = ()
     near: int = 0
     compact: bool = False
+    loops: int = 0
 
 
 class Needs(NamedTuple):
@@ -68,20 +75,35 @@ class Attempt(NamedTuple):
     needs: Needs
 
 
+class Version(NamedTuple):
+    """``jax.jit(fn).trace(...)``, and its kernels."""
+
+    traced: Any
+    kernels: Kernels
+
+
 class Judge(NamedTuple):
     """Compiles a traced function in one way or another.
 
     Attributes:
-      traced: ``jax.jit(fn).trace(...)``.
-      kernels: of the function.
+      versions: the function as it is, and with lean loops.
       target: the accelerator; None for CPUs.
       options: XLA's compiler options.
     """
 
-    traced: Any
-    kernels: Kernels
+    versions: tuple[Version, ...]
     target: Accelerator | None
     options: Mapping[str, Any]
+
+    @property
+    def traced(self) -> Any:
+        """The function as it is."""
+        return self.versions[0].traced
+
+    @property
+    def kernels(self) -> Kernels:
+        """Of the function as it is."""
+        return self.versions[0].kernels
 
     def __call__(self, way: Way) -> Attempt:
         """Raises CompilerError where the compiler refuses the program."""
@@ -90,9 +112,9 @@ class Judge(NamedTuple):
 
     def compile(self, way: Way, more: Mapping[str, Any] | None = None) -> jax.stages.Compiled:
         """The program."""
-        traced = self.traced
+        traced, made = self.versions[way.loops]
         if way.runs:
-            traced = in_runs(traced, self.kernels, way.runs, way.near)
+            traced = in_runs(traced, made, way.runs, way.near)
         options = {**self.options, **self.options_of(way), **(more or {})}
         return compiled(traced, self.target, options)
 
@@ -107,8 +129,11 @@ def judge_of(
     traced: Any, target: Accelerator | None, options: Mapping[str, Any] | None = None
 ) -> Judge:
     """Raises CompilerError for a function whose ops may not be moved."""
-    made = kernels(program_of(traced), donated_arguments(traced))
-    return Judge(traced, made, target, dict(options or {}))
+    program, donated = program_of(traced), donated_arguments(traced)
+    versions = [Version(traced, kernels(program, donated))]
+    for lean in with_lean_loops(traced, program):
+        versions.append(Version(lean, kernels(program_of(lean), donated)))
+    return Judge(tuple(versions), target, dict(options or {}))
 
 
 def compiled(

@@ -72,7 +72,8 @@ def _name(target: Accelerator | None) -> str:
 
 
 def _decision(report: Report, way: Way) -> Decision:
-    order = {_RUNS: [str(run) for run in way.runs], _FORM: [str(way.near), str(int(way.compact))]}
+    form = [way.near, int(way.compact), way.loops]
+    order = {_RUNS: [str(run) for run in way.runs], _FORM: [str(one) for one in form]}
     return Decision(report.module, report.chosen, order, report.memory, 0)
 
 
@@ -80,10 +81,10 @@ def _again(judge: Judge, known: Decision) -> jax.stages.Compiled | None:
     """What was decided before, compiled; None if it isn't of this program after all."""
     try:
         runs = tuple(map(int, known.order[_RUNS]))
-        near, compact = map(int, known.order[_FORM])
-        kernels = range(judge.kernels.graph.num_ops)
+        near, compact, loops = map(int, known.order[_FORM])
+        kernels = range(judge.versions[loops].kernels.graph.num_ops)
         if runs and sorted(set(runs)) != list(kernels):
             return None
-        return judge.compile(Way(known.name, runs, near, bool(compact)))
-    except (CompilerError, KeyError, ValueError):
+        return judge.compile(Way(known.name, runs, near, bool(compact), loops))
+    except (CompilerError, IndexError, KeyError, ValueError):
         return None

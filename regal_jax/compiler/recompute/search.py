@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from regal_jax import api
+from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.compiler.recompute.emission import ANY
-from regal_jax.compiler.recompute.judge import Attempt, Judge, Way
+from regal_jax.compiler.recompute.judge import LEAN, Attempt, Judge, Needs, Way
 from regal_jax.compiler.recompute.work import kernel_work
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.errors import CompilerError
@@ -49,20 +50,26 @@ LOWER = 0.85
 fewer bytes in the model are not always fewer in the program."""
 
 
+ENOUGH = 1.001
+"""FLOPs over the plain program's: with less than that more no way is looked for that has fewer."""
+
+
 class Lines:
     """Plans of a program's kernels, from two base orders: its own and that of least memory.
 
     Args:
-      judge: the program.
+      kernels: of the program.
       evaluations: of each search.
       seed: of everything random.
 
     Attributes:
       given: bytes of arguments and of constants. plain: the least peak of the orders alone.
+      totals: of limits that were compiled, the least bytes that the compiler says.
+      floor: a limit that there is no plan within.
     """
 
-    def __init__(self, judge: Judge, evaluations: int = EVALUATIONS, seed: int = 0):
-        graph, work = judge.kernels.graph, kernel_work(judge.kernels)
+    def __init__(self, kernels: Kernels, evaluations: int = EVALUATIONS, seed: int = 0):
+        graph, work = kernels.graph, kernel_work(kernels)
         best = api.optimize(graph, num_devices=1, evaluations=evaluations, seed=seed)
         orders = {"program": np.arange(graph.num_ops), "auto": best.ops_in_order()}
         self._evaluations = evaluations
@@ -71,9 +78,11 @@ class Lines:
         }
         self.given = int(graph.size[(graph.producer < 0) & (graph.consumers.lengths() > 0)].sum())
         self.plain = min(search.plain.peak for search in self._searches.values())
+        self.totals: dict[int, int] = {}
+        self.floor = 0
 
-    def within(self, limit: int) -> tuple[str, Plan, bool]:
-        """(base order, plan, whether it fits): the least work within a limit, or the least peak."""
+    def within(self, limit: int) -> tuple[str, Plan]:
+        """(base order, plan): the least work within a limit, or the least peak."""
         found = {
             name: search.within(limit, GREEDY * self._evaluations)
             and search.improve(limit, self._evaluations)
@@ -82,10 +91,27 @@ class Lines:
         fitting = {name: plan for name, plan in found.items() if plan}
         if fitting:
             name = min(fitting, key=lambda name: fitting[name].work)
-            return name, fitting[name], True
+            return name, fitting[name]
+        self.floor = max(self.floor, limit)
         nearest = {name: search.nearest for name, search in self._searches.items()}
         name = min(nearest, key=lambda name: nearest[name].peak)
-        return name, nearest[name], False
+        return name, nearest[name]
+
+    def next(self, budget: int, plain: Needs) -> int | None:
+        """The next limit to try: those that just fit are closed in on. None where all is tried."""
+        if not self.totals:
+            return budget - int(SLACK * budget)
+        low = max((limit for limit, total in self.totals.items() if total <= budget), default=0)
+        high = min((limit for limit in self.totals if limit > low), default=0)
+        near = low or high
+        slope = (budget - plain.arguments) / max(self.totals[near] - plain.arguments, 1)
+        scaled = self.given + int((near - self.given) * (slope if low else slope * LOWER))
+        step = int(CLOSE * budget)
+        if low and high:
+            limit = (low + high) // 2
+        else:
+            limit = scaled if low else max(self.given + 1, min(scaled, high - 3 * step))
+        return None if limit <= self.floor or (low and limit - low < step) else limit
 
 
 class Search:
@@ -102,19 +128,15 @@ class Search:
     def __init__(self, judge: Judge, *, evaluations: int = EVALUATIONS, seed: int = 0):
         self._judge = judge
         self._forms = FORMS["cpu" if judge.target is None else "accelerator"]
-        self._make = functools.partial(Lines, judge, evaluations, seed)
-        self._totals: dict[int, int] = {}  # the least bytes of a limit's ways, by the compiler
-        self._floor = 0  # a limit that the model has no plan within
+        self._lines = functools.cache(
+            lambda loops: Lines(judge.versions[loops].kernels, evaluations, seed)
+        )
         self.attempts = [judge(Way(PLAIN))]
 
     @property
     def plain(self) -> Attempt:
         """XLA's own choice."""
         return self.attempts[0]
-
-    @functools.cached_property
-    def _lines(self) -> Lines:
-        return self._make()
 
     def within(
         self, budget: int, *, compilations: int = COMPILATIONS, time_limit: float | None = None
@@ -129,49 +151,57 @@ class Search:
         late = time.perf_counter() + (float("inf") if time_limit is None else time_limit)
         most = len(self.attempts) + compilations
         with progress.status("looking for what to compute again"):
-            while self.plain.needs.total > budget and len(self.attempts) < most:
-                limit = self._next(budget)
+            if self.plain.needs.total > budget:
+                self._try_loops()
+            loops = self._loops(budget)
+            while len(self.attempts) < most and not self._is_enough(budget):
+                limit = self._lines(loops).next(budget, self.plain.needs)
                 if limit is None or time.perf_counter() > late:
                     break
-                self._try(limit, budget)
-        return min(self.attempts, key=lambda one: _rank(one, budget))
+                self._try(loops, limit, budget)
+        return self._best(budget)
 
     def look_at(self, share: float) -> None:
         """Compiles plans of a share of the bytes beyond the arguments that orders alone need."""
-        lines = self._lines
-        self._try(lines.given + int(share * (lines.plain - lines.given)), 0)
+        self._try_loops()
+        for loops in range(len(self._judge.versions)):
+            lines = self._lines(loops)
+            self._try(loops, lines.given + int(share * (lines.plain - lines.given)), 0)
 
-    def _try(self, limit: int, budget: int) -> None:
+    def _best(self, budget: int) -> Attempt:
+        return min(self.attempts, key=lambda one: _rank(one, budget))
+
+    def _is_enough(self, budget: int) -> bool:
+        needs, plain = self._best(budget).needs, self.plain.needs
+        return needs.total <= budget and needs.flops <= ENOUGH * plain.flops
+
+    def _try_loops(self) -> None:
+        """Compiles the program with each kind of lean loops, once."""
+        known = {one.way for one in self.attempts}
+        for loops in range(1, len(self._judge.versions)):
+            way = Way(LEAN, loops=loops)
+            if way not in known:
+                self.attempts.append(self._judge(way))
+
+    def _loops(self, budget: int) -> int:
+        """The loops to search a plan with: those before the first that fit with none."""
+        lean = {one.way.loops: one.needs.total for one in self.attempts if not one.way.runs}
+        fit = [loops for loops, total in lean.items() if total <= budget]
+        return min(fit) - 1 if fit else len(self._judge.versions) - 1
+
+    def _try(self, loops: int, limit: int, budget: int) -> None:
         """Compiles the plan of a limit, form by form until it is within the budget."""
-        name, plan, is_within = self._lines.within(limit)
-        if not is_within:
-            self._floor = max(self._floor, limit)
+        lines = self._lines(loops)
+        name, plan = lines.within(limit)
         totals = [2 * self.plain.needs.total]
         for form in self._forms:
             with contextlib.suppress(CompilerError):
-                one = self._judge(Way(name, tuple(plan.runs.tolist()), *form))
+                one = self._judge(Way(name, tuple(plan.runs.tolist()), *form, loops))
                 self.attempts.append(one)
                 totals.append(one.needs.total)
                 if totals[-1] <= budget:
                     break
-        self._totals[limit] = min(totals)
-
-    def _next(self, budget: int) -> int | None:
-        """The next limit to try: those that just fit are closed in on. None where all is tried."""
-        if not self._totals:
-            return budget - int(SLACK * budget)
-        low = max((limit for limit, total in self._totals.items() if total <= budget), default=0)
-        high = min((limit for limit in self._totals if limit > low), default=0)
-        near = low or high
-        given, arguments = self._lines.given, self.plain.needs.arguments
-        slope = (budget - arguments) / max(self._totals[near] - arguments, 1)
-        scaled = given + int((near - given) * (slope if low else slope * LOWER))
-        step = int(CLOSE * budget)
-        if low and high:
-            limit = (low + high) // 2
-        else:
-            limit = scaled if low else max(given + 1, min(scaled, high - 3 * step))
-        return None if limit <= self._floor or (low and limit - low < step) else limit
+        lines.totals[limit] = min(totals)
 
 
 def pareto(attempts: Sequence[Attempt]) -> list[Attempt]:

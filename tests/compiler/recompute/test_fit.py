@@ -83,15 +83,6 @@ def test_too_little_says_what_holds_the_memory():
         rj.fit(step, *SHAPES, memory_budget="64KiB", **QUICK)
 
 
-def test_a_loop_that_holds_the_memory_has_a_remedy():
-    def scanned(weights, x):
-        return (jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, weights)[0] ** 2).mean()
-
-    stacked = jax.ShapeDtypeStruct((LAYERS, WIDTH, WIDTH), jnp.float32)
-    with pytest.raises(LimitError, match=r"jax.checkpoint around the body of the scan"):
-        rj.fit(jax.grad(scanned), stacked, SHAPES[1], memory_budget="64KiB", **QUICK)
-
-
 @pytest.mark.parametrize("budget", ["much", "16 gigs", "1.5"])
 def test_a_budget_that_is_no_bytes(budget):
     with pytest.raises(OptionError, match=r"not bytes|part of a byte"):

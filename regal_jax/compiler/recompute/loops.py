@@ -1,0 +1,318 @@
+"""Gradients of scans that keep less of each turn: the backward scan computes it again.
+
+The gradient of a scan is two scans: the forward one stacks what the backward one reads of each turn
+(its residuals). A loop is one kernel, whose inside no order and no plan reaches, so this is done to
+the program before: residuals are left out of the forward scan, and made again in the backward one's
+body from the carry, the slices of the forward scan's arguments, and the residuals that are kept.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax.extend.core import Literal, jaxpr_as_fun
+
+from regal_jax.compiler.barriers.emission import shapes_of, with_program
+from regal_jax.compiler.barriers.kernels import bytes_of, is_cheap
+from regal_jax.compiler.recompute.emission import Making
+from regal_jax.graphs.importers.jax.flat_program import (
+    FlatOp,
+    FlatProgram,
+    flat_program,
+    run_steps,
+)
+from regal_jax.graphs.importers.jax.program import flops_of
+from regal_jax.graphs.importers.jax.values import value_bytes
+
+SHARES = (1.0, 2 / 3, 1 / 3, 0.0)
+"""What is kept of the bytes that cheap ops don't make again, and not needed for least."""
+
+
+def with_lean_loops(traced: Any, program: FlatProgram) -> list[Any]:
+    """The traced function with loops that keep ever less; none where there are no such loops.
+
+    The first make again only what cheap ops make of what is kept; the last all but the carry;
+    those between, what takes the least work for its bytes.
+
+    Args:
+      traced: ``jax.jit(fn).trace(...)``.
+      program: its ops.
+    """
+    chains = [(pair, _chain(pair)) for pair in _pairs(program)]
+    made: list[dict[int, _Plan]] = [{}]
+    for share in SHARES:
+        plans = {pair.forward: _of_share(pair, chain, share) for pair, chain in chains}
+        plans = {forward: plan for forward, plan in plans.items() if plan.again}
+        if plans not in made:
+            made.append(plans)
+    pairs = [pair for pair, _ in chains]
+    return [with_program(traced, _program_with(program, pairs, plans)) for plans in made[1:]]
+
+
+class _Pair(NamedTuple):
+    """A forward and a backward scan.
+
+    Attributes:
+      forward, backward: ops of the program.
+      scan, reader: their equations' parameters.
+      residuals: (output of the forward scan's body, input of the backward scan's), the stacks that
+        only the backward scan reads.
+      body: of the forward scan.
+    """
+
+    forward: int
+    backward: int
+    scan: "_Scan"
+    reader: "_Scan"
+    residuals: tuple[tuple[int, int], ...]
+    body: FlatProgram
+
+
+class _Plan(NamedTuple):
+    """What the backward scan makes again.
+
+    Attributes:
+      again: residuals, as outputs of the forward scan's body, that aren't stacked.
+      ops: of the body, that make them.
+      carries: numbers of carries that are stacked for that.
+    """
+
+    again: tuple[int, ...]
+    ops: tuple[int, ...]
+    carries: tuple[int, ...]
+
+
+class _Scan(NamedTuple):
+    """A scan's parameters, as ``jax.lax.scan`` has them."""
+
+    body: Any
+    consts: int
+    carry: int
+    length: int
+    reverse: bool
+    unroll: int
+
+    def run(self, body: Callable, carry: Sequence[Any], xs: Any) -> tuple[Any, Any]:
+        """Another body, as often and in the same direction."""
+        return jax.lax.scan(body, tuple(carry), xs, self.length, self.reverse, self.unroll)
+
+
+def _scan_of(op: FlatOp) -> _Scan | None:
+    equation = op.steps[-1].equation
+    if equation.primitive.name != "scan":
+        return None
+    names = ("jaxpr", "num_consts", "num_carry", "length", "reverse", "unroll")
+    return _Scan(*(equation.params[name] for name in names))
+
+
+def _pairs(program: FlatProgram) -> Iterator[_Pair]:
+    """Scans, the stacks of which only one other scan reads, turn by turn in the other direction."""
+    scans = {number: scan for number, op in enumerate(program.ops) if (scan := _scan_of(op))}
+    readers: dict[int, set[int]] = {}
+    for number, op in enumerate(program.ops):
+        for value in op.reads:
+            readers.setdefault(value, set()).add(number)
+    results = frozenset(program.bases())
+    for forward, scan in scans.items():
+        op = program.ops[forward]
+        for backward, reader in scans.items():
+            inputs = program.ops[backward].steps[-1].inputs
+            residuals = tuple(
+                (output, inputs.index(value))
+                for output, value in enumerate(op.writes)
+                if output >= scan.carry
+                and readers.get(value) == {backward}
+                and value not in results
+                and inputs.count(value) == 1
+                and inputs.index(value) >= reader.consts + reader.carry
+            )
+            if residuals and scan.length == reader.length and scan.reverse != reader.reverse:
+                body = flat_program(jaxpr_as_fun(scan.body), *shapes_of(scan.body))
+                made = tuple(pair for pair in residuals if _base(body, pair[0]) >= 0)
+                yield _Pair(forward, backward, scan, reader, made, body)
+
+
+def _chain(pair: _Pair) -> list[_Plan]:
+    """Plans that make ever more again, from what cheap ops make to all but the carries."""
+    carried, size = _carried(pair), _sizes(pair)
+    left = sorted(size.keys() - carried, key=lambda output: -size[output])
+    again = list[int]()
+    for output in left:
+        plan = _plan(pair, [*again, output])
+        if not plan.carries and all(is_cheap(pair.body.ops[op]) for op in plan.ops):
+            again.append(output)
+    chain = [_plan(pair, again)]
+    while left := [output for output in left if output not in chain[-1].again]:
+        nexts = [_plan(pair, [*chain[-1].again, output]) for output in left]
+        chain.append(min(nexts, key=functools.partial(_price, pair, chain[-1])))
+    return chain
+
+
+def _of_share(pair: _Pair, chain: Sequence[_Plan], share: float) -> _Plan:
+    """The first plan that keeps no more than a share of what the first keeps above the last."""
+    most, least = (_kept(pair, plan) for plan in (chain[0], chain[-1]))
+    limit = least + share * (most - least)
+    return next((plan for plan in chain if _kept(pair, plan) <= limit), chain[-1])
+
+
+def _price(pair: _Pair, before: _Plan, after: _Plan) -> float:
+    """FLOPs for each byte that is kept no more."""
+    flops = [
+        sum(flops_of(step.equation) for op in plan.ops for step in pair.body.ops[op].steps)
+        for plan in (before, after)
+    ]
+    return (flops[1] - flops[0]) / max(_kept(pair, before) - _kept(pair, after), 1e-3)
+
+
+def _kept(pair: _Pair, plan: _Plan) -> int:
+    """Bytes of a turn that a plan stacks."""
+    size = _sizes(pair)
+    first = pair.scan.consts
+    carries = sum(bytes_of(pair.body, first + number) for number in plan.carries)
+    return carries + sum(size[output] for output in size.keys() - set(plan.again))
+
+
+def _sizes(pair: _Pair) -> dict[int, int]:
+    """Bytes of each residual in a turn."""
+    avals = pair.scan.body.out_avals
+    return {output: value_bytes(avals[output]) for output, _ in pair.residuals}
+
+
+def _plan(pair: _Pair, again: Sequence[int]) -> _Plan:
+    """How to make residuals again of the others."""
+    body, scan = pair.body, pair.scan
+    kept = {value for output, value in _whole(pair).items() if output not in again}
+    makers = frozenset(n for n, op in enumerate(body.ops) if kept.issuperset(op.writes))
+    ops, sources = Making(body).of([_base(body, output) for output in again], makers)
+    read = {value - scan.consts for value in sources} - set(_carried(pair).values())
+    carries = tuple(sorted(place for place in read if 0 <= place < scan.carry))
+    return _Plan(tuple(sorted(again)), ops, carries)
+
+
+def _base(body: FlatProgram, output: int) -> int:
+    """The value that an output of a body is, or is a view of; -1 for a literal."""
+    atom, renamed = body.results[output], {step.outputs[0]: step for step in body.finish}
+    while not isinstance(atom, Literal) and atom in renamed:
+        (atom,) = renamed[atom].inputs
+    return -1 if isinstance(atom, Literal) else atom
+
+
+def _whole(pair: _Pair) -> dict[int, int]:
+    """Residuals that are no views, and the values of the body that they are."""
+    bases = {output: _base(pair.body, output) for output, _ in pair.residuals}
+    return {output: base for output, base in bases.items() if pair.body.results[output] == base}
+
+
+def _carried(pair: _Pair) -> dict[int, int]:
+    """Residuals that are carries, and which."""
+    places = {output: value - pair.scan.consts for output, value in _whole(pair).items()}
+    return {output: place for output, place in places.items() if 0 <= place < pair.scan.carry}
+
+
+def _program_with(
+    program: FlatProgram, pairs: Sequence[_Pair], plans: dict[int, _Plan]
+) -> Callable[..., Any]:
+    """The program with other loops, as a function of the flat arguments."""
+    by_forward = {pair.forward: pair for pair in pairs}
+    by_backward = {pair.backward: pair for pair in pairs if pair.forward in plans}
+
+    def run(*arguments: Any) -> Any:
+        known = dict(enumerate(arguments)) | dict(program.constants)
+        given: dict[int, _Given] = {}
+        for number, op in enumerate(program.ops):
+            values = [known.get(value) for value in op.reads]
+            if number in plans:
+                pair, plan = by_forward[number], plans[number]
+                outputs, given[number] = _forward(pair, plan, _inputs(op, values))
+            elif number in by_backward:
+                pair = by_backward[number]
+                inputs = _inputs(op, values)
+                outputs = _backward(pair, plans[pair.forward], inputs, given[pair.forward])
+            else:
+                outputs = list(op(*values))
+            known.update(zip(op.writes, outputs, strict=True))
+        return program.outputs(known)
+
+    return run
+
+
+class _Given(NamedTuple):
+    """What the backward scan has of the forward one: its constants and its stacked arguments."""
+
+    consts: tuple[Any, ...]
+    stacks: tuple[Any, ...]
+    carries: tuple[Any, ...]
+
+
+def _inputs(op: FlatOp, values: Sequence[Any]) -> list[Any]:
+    """Of an op's last equation."""
+    known = dict(zip(op.reads, values, strict=True))
+    run_steps(op.steps[:-1], known)
+    return [a.val if isinstance(a, Literal) else known[a] for a in op.steps[-1].inputs]
+
+
+def _forward(pair: _Pair, plan: _Plan, inputs: Sequence[Any]) -> tuple[list[Any], _Given]:
+    """The outputs, None for those that aren't kept, and what the backward scan needs."""
+    scan = pair.scan
+    consts, carry, stacks = _parts(scan, inputs)
+    fn = jaxpr_as_fun(scan.body)
+    kept = [n for n in range(scan.carry, len(scan.body.out_avals)) if n not in plan.again]
+
+    def body(carry: tuple, xs: tuple) -> tuple:
+        outputs = fn(*consts, *carry, *xs)
+        before = tuple(carry[number] for number in plan.carries)
+        return tuple(outputs[: scan.carry]), (tuple(outputs[n] for n in kept), before)
+
+    last, (ys, carries) = scan.run(body, carry, tuple(stacks))
+    made = dict(zip(kept, ys, strict=True)) | dict(enumerate(last))
+    outputs = [made.get(number) for number in range(len(scan.body.out_avals))]
+    return outputs, _Given(tuple(consts), tuple(stacks), carries)
+
+
+def _backward(pair: _Pair, plan: _Plan, inputs: Sequence[Any], given: _Given) -> list[Any]:
+    """The outputs; residuals that weren't kept are None among the inputs."""
+    reader = pair.reader
+    consts, carry, stacks = _parts(reader, inputs)
+    fn = jaxpr_as_fun(reader.body)
+    place = {output: number - reader.consts - reader.carry for output, number in pair.residuals}
+    own = {n: stack for n, stack in enumerate(stacks) if stack is not None}
+
+    def body(carry: tuple, xs: tuple) -> tuple:
+        slices, theirs, before = xs
+        whole = _whole(pair)
+        known = {
+            whole[output]: slices[number]
+            for output, number in place.items()
+            if output in whole and output not in plan.again
+        }
+        first = pair.scan.consts
+        known |= dict(enumerate(given.consts))
+        known |= {first + number: one for number, one in zip(plan.carries, before, strict=True)}
+        known |= dict(enumerate(theirs, first + pair.scan.carry))
+        again = _made_again(pair.body, plan, known)
+        full = slices | {place[output]: value for output, value in again.items()}
+        outputs = fn(*consts, *carry, *(full[number] for number in range(len(stacks))))
+        return tuple(outputs[: reader.carry]), tuple(outputs[reader.carry :])
+
+    last, ys = reader.run(body, carry, (own, given.stacks, given.carries))
+    return [*last, *ys]
+
+
+def _made_again(body: FlatProgram, plan: _Plan, known: dict[int, Any]) -> dict[int, Any]:
+    """The residuals of a plan, of the values of the body that are there."""
+    known = dict(body.constants) | known
+    for number in plan.ops:
+        op = body.ops[number]
+        known.update(zip(op.writes, op(*[known[value] for value in op.reads]), strict=True))
+    for step in body.finish:
+        if known.keys() >= set(step.inputs):
+            run_steps([step], known)
+    results = {output: body.results[output] for output in plan.again}
+    return {output: known[atom] for output, atom in results.items() if isinstance(atom, int)}
+
+
+def _parts(scan: _Scan, inputs: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """(constants, first carry, stacked arguments)"""
+    end = scan.consts + scan.carry
+    return inputs[: scan.consts], inputs[scan.consts : end], inputs[end:]

@@ -7,7 +7,7 @@ body from the carry, the slices of the forward scan's arguments, and the residua
 """
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -25,7 +25,7 @@ from regal_jax.graphs.importers.jax.flat_program import (
 from regal_jax.graphs.importers.jax.program import flops_of
 from regal_jax.graphs.importers.jax.values import value_bytes
 
-SHARES = (1.0, 2 / 3, 1 / 3, 0.0)
+SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
 """What is kept of the bytes that cheap ops don't make again, and not needed for least."""
 
 
@@ -76,11 +76,13 @@ class _Plan(NamedTuple):
       again: residuals, as outputs of the forward scan's body, that aren't stacked.
       ops: of the body, that make them.
       carries: numbers of carries that are stacked for that.
+      extra: other values of the body that are.
     """
 
     again: tuple[int, ...]
     ops: tuple[int, ...]
     carries: tuple[int, ...]
+    extra: tuple[int, ...]
 
 
 class _Scan(NamedTuple):
@@ -134,19 +136,48 @@ def _pairs(program: FlatProgram) -> Iterator[_Pair]:
 
 
 def _chain(pair: _Pair) -> list[_Plan]:
-    """Plans that make ever more again, from what cheap ops make to all but the carries."""
-    carried, size = _carried(pair), _sizes(pair)
-    left = sorted(size.keys() - carried, key=lambda output: -size[output])
-    again = list[int]()
-    for output in left:
-        plan = _plan(pair, [*again, output])
-        if not plan.carries and all(is_cheap(pair.body.ops[op]) for op in plan.ops):
-            again.append(output)
-    chain = [_plan(pair, again)]
-    while left := [output for output in left if output not in chain[-1].again]:
-        nexts = [_plan(pair, [*chain[-1].again, output]) for output in left]
+    """Plans that make ever more again, from what cheap ops make to all but the carries.
+
+    Results of the other ops may be stacked instead of what cheap ops make of them.
+    """
+    left = [output for output, _ in pair.residuals if output not in _carried(pair)]
+    chain = [_cheaply_made(pair, left)]
+    while nexts := _nexts(pair, left, chain[-1]):
         chain.append(min(nexts, key=functools.partial(_price, pair, chain[-1])))
     return chain
+
+
+def _cheaply_made(pair: _Pair, left: Sequence[int]) -> _Plan:
+    """What cheap ops make isn't stacked, where what they make it of takes no more bytes.
+
+    What is made of the same is looked at together, such as slices of one product.
+    """
+    extra, groups = _dear(pair), dict[tuple[int, ...], list[int]]()
+    for output in left:
+        plan = _plan(pair, (output,), extra)
+        if not plan.carries and all(is_cheap(pair.body.ops[op]) for op in plan.ops):
+            groups.setdefault(plan.extra, []).append(output)
+    best = _plan(pair, (), extra)
+    for made_of in sorted(groups, key=len):
+        plan = _plan(pair, [*best.again, *groups[made_of]], extra)
+        if _kept(pair, plan) <= _kept(pair, best):
+            best = plan
+    return best
+
+
+def _nexts(pair: _Pair, left: Sequence[int], plan: _Plan) -> list[_Plan]:
+    """Plans that stack one array less of each turn."""
+    fewer = (tuple(other for other in plan.extra if other != one) for one in plan.extra)
+    return [
+        *(_plan(pair, [*plan.again, one], plan.extra) for one in left if one not in plan.again),
+        *(_plan(pair, plan.again, extra) for extra in fewer),
+    ]
+
+
+def _dear(pair: _Pair) -> tuple[int, ...]:
+    """What ops of the body make that aren't cheap."""
+    dear = (op for op in pair.body.ops if not is_cheap(op))
+    return tuple(value for op in dear for value in op.writes)
 
 
 def _of_share(pair: _Pair, chain: Sequence[_Plan], share: float) -> _Plan:
@@ -168,9 +199,9 @@ def _price(pair: _Pair, before: _Plan, after: _Plan) -> float:
 def _kept(pair: _Pair, plan: _Plan) -> int:
     """Bytes of a turn that a plan stacks."""
     size = _sizes(pair)
-    first = pair.scan.consts
-    carries = sum(bytes_of(pair.body, first + number) for number in plan.carries)
-    return carries + sum(size[output] for output in size.keys() - set(plan.again))
+    carries = [pair.scan.consts + number for number in plan.carries]
+    more = sum(bytes_of(pair.body, value) for value in (*carries, *plan.extra))
+    return more + sum(size[output] for output in size.keys() - set(plan.again))
 
 
 def _sizes(pair: _Pair) -> dict[int, int]:
@@ -179,15 +210,18 @@ def _sizes(pair: _Pair) -> dict[int, int]:
     return {output: value_bytes(avals[output]) for output, _ in pair.residuals}
 
 
-def _plan(pair: _Pair, again: Sequence[int]) -> _Plan:
-    """How to make residuals again of the others."""
+def _plan(pair: _Pair, again: Sequence[int], extra: Sequence[int]) -> _Plan:
+    """How to make residuals again of the others, and of other values of the body."""
     body, scan = pair.body, pair.scan
-    kept = {value for output, value in _whole(pair).items() if output not in again}
+    whole = _whole(pair)
+    kept = {value for output, value in whole.items() if output not in again}.union(extra)
     makers = frozenset(n for n, op in enumerate(body.ops) if kept.issuperset(op.writes))
     ops, sources = Making(body).of([_base(body, output) for output in again], makers)
     read = {value - scan.consts for value in sources} - set(_carried(pair).values())
     carries = tuple(sorted(place for place in read if 0 <= place < scan.carry))
-    return _Plan(tuple(sorted(again)), ops, carries)
+    stacked = {value for output, value in whole.items() if output not in again}
+    used = tuple(value for value in extra if value in sources and value not in stacked)
+    return _Plan(tuple(sorted(again)), ops, carries, used)
 
 
 def _base(body: FlatProgram, output: int) -> int:
@@ -238,11 +272,12 @@ def _program_with(
 
 
 class _Given(NamedTuple):
-    """What the backward scan has of the forward one: its constants and its stacked arguments."""
+    """What the backward scan has of the forward one: its constants, its stacked arguments, and the
+    stacks of carries and other values."""
 
     consts: tuple[Any, ...]
     stacks: tuple[Any, ...]
-    carries: tuple[Any, ...]
+    more: tuple[Any, ...]
 
 
 def _inputs(op: FlatOp, values: Sequence[Any]) -> list[Any]:
@@ -256,18 +291,32 @@ def _forward(pair: _Pair, plan: _Plan, inputs: Sequence[Any]) -> tuple[list[Any]
     """The outputs, None for those that aren't kept, and what the backward scan needs."""
     scan = pair.scan
     consts, carry, stacks = _parts(scan, inputs)
-    fn = jaxpr_as_fun(scan.body)
     kept = [n for n in range(scan.carry, len(scan.body.out_avals)) if n not in plan.again]
+    more = _more(pair, plan)
 
     def body(carry: tuple, xs: tuple) -> tuple:
-        outputs = fn(*consts, *carry, *xs)
-        before = tuple(carry[number] for number in plan.carries)
-        return tuple(outputs[: scan.carry]), (tuple(outputs[n] for n in kept), before)
+        known = dict(enumerate((*consts, *carry, *xs))) | dict(pair.body.constants)
+        _run(pair.body, range(len(pair.body.ops)), known)
+        outputs = pair.body.outputs(known)
+        stacked = tuple(outputs[number] for number in kept)
+        return tuple(outputs[: scan.carry]), (stacked, tuple(known[value] for value in more))
 
-    last, (ys, carries) = scan.run(body, carry, tuple(stacks))
+    last, (ys, extra) = scan.run(body, carry, tuple(stacks))
     made = dict(zip(kept, ys, strict=True)) | dict(enumerate(last))
     outputs = [made.get(number) for number in range(len(scan.body.out_avals))]
-    return outputs, _Given(tuple(consts), tuple(stacks), carries)
+    return outputs, _Given(tuple(consts), tuple(stacks), extra)
+
+
+def _more(pair: _Pair, plan: _Plan) -> tuple[int, ...]:
+    """The values of the body that are stacked besides residuals."""
+    return (*(pair.scan.consts + number for number in plan.carries), *plan.extra)
+
+
+def _run(body: FlatProgram, ops: Iterable[int], known: dict[int, Any]) -> None:
+    """Runs ops of a body, adding what they make to what is known."""
+    for number in ops:
+        op = body.ops[number]
+        known.update(zip(op.writes, op(*[known[value] for value in op.reads]), strict=True))
 
 
 def _backward(pair: _Pair, plan: _Plan, inputs: Sequence[Any], given: _Given) -> list[Any]:
@@ -279,7 +328,7 @@ def _backward(pair: _Pair, plan: _Plan, inputs: Sequence[Any], given: _Given) ->
     own = {n: stack for n, stack in enumerate(stacks) if stack is not None}
 
     def body(carry: tuple, xs: tuple) -> tuple:
-        slices, theirs, before = xs
+        slices, theirs, more = xs
         whole = _whole(pair)
         known = {
             whole[output]: slices[number]
@@ -288,23 +337,21 @@ def _backward(pair: _Pair, plan: _Plan, inputs: Sequence[Any], given: _Given) ->
         }
         first = pair.scan.consts
         known |= dict(enumerate(given.consts))
-        known |= {first + number: one for number, one in zip(plan.carries, before, strict=True)}
+        known |= dict(zip(_more(pair, plan), more, strict=True))
         known |= dict(enumerate(theirs, first + pair.scan.carry))
         again = _made_again(pair.body, plan, known)
         full = slices | {place[output]: value for output, value in again.items()}
         outputs = fn(*consts, *carry, *(full[number] for number in range(len(stacks))))
         return tuple(outputs[: reader.carry]), tuple(outputs[reader.carry :])
 
-    last, ys = reader.run(body, carry, (own, given.stacks, given.carries))
+    last, ys = reader.run(body, carry, (own, given.stacks, given.more))
     return [*last, *ys]
 
 
 def _made_again(body: FlatProgram, plan: _Plan, known: dict[int, Any]) -> dict[int, Any]:
     """The residuals of a plan, of the values of the body that are there."""
     known = dict(body.constants) | known
-    for number in plan.ops:
-        op = body.ops[number]
-        known.update(zip(op.writes, op(*[known[value] for value in op.reads]), strict=True))
+    _run(body, plan.ops, known)
     for step in body.finish:
         if known.keys() >= set(step.inputs):
             run_steps([step], known)

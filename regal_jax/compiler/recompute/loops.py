@@ -25,7 +25,7 @@ from regal_jax.graphs.importers.jax.flat_program import (
 from regal_jax.graphs.importers.jax.program import flops_of
 from regal_jax.graphs.importers.jax.values import value_bytes
 
-SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
+SHARES = (1.0, 5 / 6, 2 / 3, 1 / 2, 1 / 3, 1 / 6, 0.0)
 """What is kept of the bytes that cheap ops don't make again, and not needed for least."""
 
 
@@ -150,19 +150,24 @@ def _chain(pair: _Pair) -> list[_Plan]:
 def _cheaply_made(pair: _Pair, left: Sequence[int]) -> _Plan:
     """What cheap ops make isn't stacked, where what they make it of takes no more bytes.
 
-    What is made of the same is looked at together, such as slices of one product.
+    What is made of the same is looked at together, such as slices of one product; so is all that
+    takes carries.
     """
-    extra, groups = _dear(pair), dict[tuple[int, ...], list[int]]()
+    extra, groups, of_carries = _dear(pair), dict[tuple[int, ...], list[int]](), list[int]()
     for output in left:
         plan = _plan(pair, (output,), extra)
-        if not plan.carries and all(is_cheap(pair.body.ops[op]) for op in plan.ops):
-            groups.setdefault(plan.extra, []).append(output)
-    best = _plan(pair, (), extra)
-    for made_of in sorted(groups, key=len):
-        plan = _plan(pair, [*best.again, *groups[made_of]], extra)
-        if _kept(pair, plan) <= _kept(pair, best):
-            best = plan
-    return best
+        if all(is_cheap(pair.body.ops[op]) for op in plan.ops):
+            group = of_carries if plan.carries else groups.setdefault(plan.extra, [])
+            group.append(output)
+    found = []
+    for begin in ([], of_carries):
+        best = _plan(pair, begin, extra)
+        for made_of in sorted(groups, key=len):
+            plan = _plan(pair, [*best.again, *groups[made_of]], extra)
+            if _kept(pair, plan) <= _kept(pair, best):
+                best = plan
+        found.append(best)
+    return min(found, key=functools.partial(_kept, pair))
 
 
 def _nexts(pair: _Pair, left: Sequence[int], plan: _Plan) -> list[_Plan]:

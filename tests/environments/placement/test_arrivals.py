@@ -73,7 +73,7 @@ def test_altered_arrivals_are_refused():
             rj.check_bound(graph, dataclasses.replace(bound, **change))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     computation_graphs(max_ops=5),
     st.integers(1, 3),
@@ -91,7 +91,7 @@ def test_never_above_the_least_makespan(graph, num_devices, latency, per_byte, s
     assert bound.value == problem.lower_bound
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(computation_graphs(), st.integers(0, 10**6))
 def test_never_above_a_schedule(graph, seed):
     rng = np.random.default_rng(seed)

@@ -267,12 +267,12 @@ def test_damaged_serialized_modules_are_one_error_and_no_noise(capfd):
     program = jax.jit(jnp.tanh).lower(jnp.ones(4)).compile()
     data = program.runtime_executable().hlo_modules()[0].as_serialized_hlo_module_proto()
     faults = []
-    for place in range(0, len(data), 3):
+    for place in range(0, len(data), 9):
         try:
             rj.from_hlo(data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :])
         except ImporterError as error:
             faults.append(str(error))
-    assert len(faults) > 20
+    assert len(faults) > 10
     assert not any("\n" in fault for fault in faults)
     assert capfd.readouterr() == ("", "")
 

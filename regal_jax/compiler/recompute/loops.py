@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
-from jax.extend.core import Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from regal_jax.compiler.barriers.emission import shapes_of, with_program
 from regal_jax.compiler.barriers.kernels import bytes_of, is_cheap
@@ -22,7 +22,7 @@ from regal_jax.graphs.importers.jax.flat_program import (
     flat_program,
     run_steps,
 )
-from regal_jax.graphs.importers.jax.program import flops_of
+from regal_jax.graphs.importers.jax.program import flops_of, open_program
 from regal_jax.graphs.importers.jax.values import value_bytes
 
 SHARES = (1.0, 5 / 6, 2 / 3, 1 / 2, 1 / 3, 1 / 6, 0.0)
@@ -104,8 +104,18 @@ def _scan_of(op: FlatOp) -> _Scan | None:
     equation = op.steps[-1].equation
     if equation.primitive.name != "scan":
         return None
-    names = ("jaxpr", "num_consts", "num_carry", "length", "reverse", "unroll")
-    return _Scan(*(equation.params[name] for name in names))
+    jaxpr, constants = open_program(equation.params["jaxpr"])
+    body = ClosedJaxpr(jaxpr, constants)
+    carry = _unstacked(equation.outvars, body.out_avals)
+    consts = _unstacked(equation.invars, body.in_avals) - carry
+    ways = (equation.params[name] for name in ("length", "reverse", "unroll"))
+    return _Scan(body, consts, carry, *ways)
+
+
+def _unstacked(atoms: Sequence[Any], avals: Sequence[Any]) -> int:
+    """How many of a scan's values come before those that its body has slices of."""
+    of_body = (atom.aval.shape == aval.shape for atom, aval in zip(atoms, avals, strict=True))
+    return sum(of_body)
 
 
 def _pairs(program: FlatProgram) -> Iterator[_Pair]:

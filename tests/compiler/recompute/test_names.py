@@ -86,7 +86,7 @@ def test_gradients_are_the_same():
 
 
 def test_few_compilations_are_enough_for_something():
-    assert within(0.6, compilations=2).names == ()
+    assert within(0.8, compilations=2).names == ()
 
 
 def test_too_little():
@@ -109,8 +109,10 @@ def test_nothing_has_a_name():
 @pytest.mark.parametrize("accelerator", ["v5e", "h100"])
 def test_accelerators(accelerator):
     compiler_for(accelerator)
-    plain = rj.names_to_save(make, *SHAPES, memory_budget="1TiB", accelerator=accelerator).plain
+    shapes = (SHAPES[0], jax.ShapeDtypeStruct((32768, 32), jnp.float32))
+    options = {"accelerator": accelerator}
+    plain = rj.names_to_save(make, *shapes, memory_budget="1TiB", **options).plain
     budget = int(0.9 * plain.total)
-    saved = rj.names_to_save(make, *SHAPES, memory_budget=budget, accelerator=accelerator)
+    saved = rj.names_to_save(make, *shapes, memory_budget=budget, **options)
     assert saved.best.total <= budget
     assert not saved.compiler_options

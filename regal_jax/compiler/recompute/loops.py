@@ -39,7 +39,7 @@ def with_lean_loops(traced: Any, program: FlatProgram) -> list[Any]:
       traced: ``jax.jit(fn).trace(...)``.
       program: its ops.
     """
-    chains = [(pair, _chain(pair)) for pair in _pairs(program)]
+    chains = [(pair, _chain(pair)) for pair in _apart(list(_pairs(program)))]
     made: list[dict[int, _Plan]] = [{}]
     for share in SHARES:
         plans = {pair.forward: _of_share(pair, chain, share) for pair, chain in chains}
@@ -143,6 +143,17 @@ def _pairs(program: FlatProgram) -> Iterator[_Pair]:
                 body = flat_program(jaxpr_as_fun(scan.body), *shapes_of(scan.body))
                 made = tuple(pair for pair in residuals if _base(body, pair[0]) >= 0)
                 yield _Pair(forward, backward, scan, reader, made, body)
+
+
+def _apart(pairs: Sequence[_Pair]) -> list[_Pair]:
+    """Pairs that have no scan in common; those that stack most come first."""
+    taken: set[int] = set()
+    found = []
+    for pair in sorted(pairs, key=lambda pair: -sum(_sizes(pair).values()) * pair.scan.length):
+        if taken.isdisjoint((pair.forward, pair.backward)):
+            taken |= {pair.forward, pair.backward}
+            found.append(pair)
+    return found
 
 
 def _chain(pair: _Pair) -> list[_Plan]:

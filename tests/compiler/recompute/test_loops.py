@@ -162,6 +162,28 @@ def test_stacks_that_others_read_stay():
         same(jaxpr_as_fun(one.jaxpr)(*given), jaxpr_as_fun(traced.jaxpr)(*given))
 
 
+def back_and_forth(weights, scale, x):
+    """Each scan reads what the one before stacked, in the other direction."""
+
+    def turn(x, one):
+        x = jnp.cos(x) + one.sum(0) * scale
+        return x, jnp.stack([jnp.sin(x), jnp.cos(x), x * x])
+
+    stack = x[None, None] * weights["up"][:, :, None, :1]
+    for number in range(4):
+        stack = jax.lax.scan(turn, x, stack, reverse=number % 2 == 0)[1]
+    return stack.sum()
+
+
+def test_a_scan_is_of_one_pair():
+    traced = jax.jit(back_and_forth).trace(*arrays())
+    lean = with_lean_loops(traced, program_of(traced))
+    given = jax.tree.leaves(arrays())
+    assert lean
+    for one in lean:
+        same(jaxpr_as_fun(one.jaxpr)(*given), jaxpr_as_fun(traced.jaxpr)(*given))
+
+
 def test_a_step_that_fits():
     step = jax.grad(plain)
     needs = rj.fit(step, *arrays(), memory_budget="1TiB").plain.needs

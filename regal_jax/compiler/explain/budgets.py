@@ -3,12 +3,13 @@
 The model of its kernels in program order says it (``PlanSearch``), and nothing is compiled.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from regal_jax.compiler.barriers.emission import donated_arguments, program_of
-from regal_jax.compiler.barriers.kernels import kernels
+from regal_jax.compiler.barriers.kernels import Kernels
+from regal_jax.compiler.recompute.judge import versions_of
 from regal_jax.compiler.recompute.work import kernel_work
 from regal_jax.errors import CompilerError
 from regal_jax.search.recompute.search import PlanSearch
@@ -45,26 +46,38 @@ def budgeted(traced: Any, allocated: "Allocated") -> list[Budgeted]:
       allocated: by XLA for the compiled function.
     """
     try:
-        made = kernels(program_of(traced), donated_arguments(traced))
+        versions = versions_of(traced)
     except CompilerError:  # side effects
         return []
-    if not made.graph.num_ops:
+    if not versions[0].kernels.graph.num_ops:
         return []
-    search = PlanSearch(made.graph, np.arange(made.graph.num_ops), kernel_work(made))
+    searches = [_search(version.kernels) for version in versions]
     found: list[Budgeted] = []
     for share in SHARES:
-        found.append(_budgeted(search, share, allocated))
+        found.append(_budgeted(searches, share, allocated))
         if found[-1].more_work is None:
             break
     return found
 
 
-def _budgeted(search: PlanSearch, share: float, allocated: "Allocated") -> Budgeted:
-    """The model's peak is taken for what the compiler allocates."""
-    given, plain = allocated.parameters + allocated.constants, search.plain
+def _search(kernels: Kernels) -> PlanSearch:
+    order = np.arange(kernels.graph.num_ops)
+    return PlanSearch(kernels.graph, order, kernel_work(kernels))
+
+
+def _budgeted(searches: Sequence[PlanSearch], share: float, allocated: "Allocated") -> Budgeted:
+    """The model's peak of the function as it is, the first, is taken for what the compiler
+    allocates."""
+    given, plain = allocated.parameters + allocated.constants, searches[0].plain
     budget = given + int(share * (allocated.total - given))
     limit = int(plain.peak * budget / allocated.total)
-    if search.within(limit, EVALUATIONS) is None:
+    plans = [
+        search.improve(limit, EVALUATIONS)
+        for search in searches
+        if search.within(limit, EVALUATIONS)
+    ]
+    if not plans:
         return Budgeted(budget, None)
-    plan = search.improve(limit, EVALUATIONS)
-    return Budgeted(budget, plan.work / plain.work - 1 if plain.work else 0.0)
+    work = min(plan.work for plan in plans)
+    more = work / plain.work - 1 if plain.work else 0.0
+    return Budgeted(budget, max(0.0, more))  # lean loops move fewer bytes

@@ -129,11 +129,16 @@ def judge_of(
     traced: Any, target: Accelerator | None, options: Mapping[str, Any] | None = None
 ) -> Judge:
     """Raises CompilerError for a function whose ops may not be moved."""
+    return Judge(versions_of(traced), target, dict(options or {}))
+
+
+def versions_of(traced: Any) -> tuple[Version, ...]:
+    """The function as it is, and with ever leaner loops. CompilerError as ``judge_of``."""
     program, donated = program_of(traced), donated_arguments(traced)
     versions = [Version(traced, kernels(program, donated))]
     for lean in with_lean_loops(traced, program):
         versions.append(Version(lean, kernels(program_of(lean), donated)))
-    return Judge(tuple(versions), target, dict(options or {}))
+    return tuple(versions)
 
 
 def compiled(

@@ -47,6 +47,18 @@ def test_the_compiler_agrees(explanation):
     assert more == pytest.approx(one.more_work, abs=0.1)
 
 
+def test_loops_may_keep_less():
+    def scanned(weights, x):
+        return (
+            jax.lax.scan(lambda x, w: (jnp.sin(jnp.sin(x @ w)), None), x, weights)[0] ** 2
+        ).sum()
+
+    stacked = jax.ShapeDtypeStruct((12, 64, 64), jnp.float32)
+    found = explain(jax.grad(scanned), stacked, SHAPES[1]).budgets
+    assert len(found) > 1  # as it is, all is in one kernel
+    assert found[1].more_work < 0.5
+
+
 def test_it_is_said(explanation):
     one = explanation.budgets[0]
     said = text.notes(explanation)[-1]

@@ -7,6 +7,7 @@ body from the carry, the slices of the forward scan's arguments, and the residua
 """
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -58,7 +59,10 @@ class _Pair(NamedTuple):
       scan, reader: their equations' parameters.
       residuals: (output of the forward scan's body, input of the backward scan's), the stacks that
         only the backward scan reads.
-      body: of the forward scan.
+      body: of the forward scan. making: of its values. flops: of its ops.
+      sizes: bytes of each residual in a turn.
+      whole: residuals that are no views, and the values of the body that they are.
+      carried: residuals that are carries, and which.
     """
 
     forward: int
@@ -67,6 +71,11 @@ class _Pair(NamedTuple):
     reader: "_Scan"
     residuals: tuple[tuple[int, int], ...]
     body: FlatProgram
+    making: Making
+    flops: tuple[float, ...]
+    sizes: dict[int, int]
+    whole: dict[int, int]
+    carried: dict[int, int]
 
 
 class _Plan(NamedTuple):
@@ -140,16 +149,35 @@ def _pairs(program: FlatProgram) -> Iterator[_Pair]:
                 and inputs.index(value) >= reader.consts + reader.carry
             )
             if residuals and scan.length == reader.length and scan.reverse != reader.reverse:
-                body = flat_program(jaxpr_as_fun(scan.body), *shapes_of(scan.body))
-                made = tuple(pair for pair in residuals if _base(body, pair[0]) >= 0)
-                yield _Pair(forward, backward, scan, reader, made, body)
+                yield _pair((forward, scan), (backward, reader), residuals)
+
+
+def _pair(
+    forward: tuple[int, _Scan], backward: tuple[int, _Scan], residuals: Sequence[tuple[int, int]]
+) -> _Pair:
+    """The pair of two scans with their numbers; residuals that are literals stay."""
+    scan = forward[1]
+    body = flat_program(jaxpr_as_fun(scan.body), *shapes_of(scan.body))
+    bases = {output: _base(body, output) for output, _ in residuals}
+    whole = {output: base for output, base in bases.items() if body.results[output] == base}
+    places = {output: value - scan.consts for output, value in whole.items()}
+    return _Pair(
+        *(forward[0], backward[0], scan, backward[1]),
+        tuple(pair for pair in residuals if bases[pair[0]] >= 0),
+        body,
+        Making(body),
+        tuple(sum(flops_of(step.equation) for step in op.steps) for op in body.ops),
+        {output: value_bytes(scan.body.out_avals[output]) for output, _ in residuals},
+        whole,
+        {output: place for output, place in places.items() if 0 <= place < scan.carry},
+    )
 
 
 def _apart(pairs: Sequence[_Pair]) -> list[_Pair]:
     """Pairs that have no scan in common; those that stack most come first."""
     taken: set[int] = set()
     found = []
-    for pair in sorted(pairs, key=lambda pair: -sum(_sizes(pair).values()) * pair.scan.length):
+    for pair in sorted(pairs, key=lambda pair: -sum(pair.sizes.values()) * pair.scan.length):
         if taken.isdisjoint((pair.forward, pair.backward)):
             taken |= {pair.forward, pair.backward}
             found.append(pair)
@@ -161,7 +189,7 @@ def _chain(pair: _Pair) -> list[_Plan]:
 
     Results of the other ops may be stacked instead of what cheap ops make of them.
     """
-    left = [output for output, _ in pair.residuals if output not in _carried(pair)]
+    left = [output for output, _ in pair.residuals if output not in pair.carried]
     chain = [_cheaply_made(pair, left)]
     while nexts := _nexts(pair, left, chain[-1]):
         chain.append(min(nexts, key=functools.partial(_price, pair, chain[-1])))
@@ -215,35 +243,26 @@ def _of_share(pair: _Pair, chain: Sequence[_Plan], share: float) -> _Plan:
 
 def _price(pair: _Pair, before: _Plan, after: _Plan) -> float:
     """FLOPs for each byte that is kept no more."""
-    flops = [
-        sum(flops_of(step.equation) for op in plan.ops for step in pair.body.ops[op].steps)
-        for plan in (before, after)
-    ]
-    return (flops[1] - flops[0]) / max(_kept(pair, before) - _kept(pair, after), 1e-3)
+    more = sum(pair.flops[op] for op in after.ops) - sum(pair.flops[op] for op in before.ops)
+    fewer = _kept(pair, before) - _kept(pair, after)
+    return more / max(fewer, 1e-3) if fewer >= 0 else math.inf
 
 
 def _kept(pair: _Pair, plan: _Plan) -> int:
     """Bytes of a turn that a plan stacks."""
-    size = _sizes(pair)
     carries = [pair.scan.consts + number for number in plan.carries]
     more = sum(bytes_of(pair.body, value) for value in (*carries, *plan.extra))
-    return more + sum(size[output] for output in size.keys() - set(plan.again))
-
-
-def _sizes(pair: _Pair) -> dict[int, int]:
-    """Bytes of each residual in a turn."""
-    avals = pair.scan.body.out_avals
-    return {output: value_bytes(avals[output]) for output, _ in pair.residuals}
+    return more + sum(pair.sizes[output] for output in pair.sizes.keys() - set(plan.again))
 
 
 def _plan(pair: _Pair, again: Sequence[int], extra: Sequence[int]) -> _Plan:
     """How to make residuals again of the others, and of other values of the body."""
     body, scan = pair.body, pair.scan
-    whole = _whole(pair)
+    whole = pair.whole
     kept = {value for output, value in whole.items() if output not in again}.union(extra)
     makers = frozenset(n for n, op in enumerate(body.ops) if kept.issuperset(op.writes))
-    ops, sources = Making(body).of([_base(body, output) for output in again], makers)
-    read = {value - scan.consts for value in sources} - set(_carried(pair).values())
+    ops, sources = pair.making.of([_base(body, output) for output in again], makers)
+    read = {value - scan.consts for value in sources} - set(pair.carried.values())
     carries = tuple(sorted(place for place in read if 0 <= place < scan.carry))
     stacked = {value for output, value in whole.items() if output not in again}
     used = tuple(value for value in extra if value in sources and value not in stacked)
@@ -256,18 +275,6 @@ def _base(body: FlatProgram, output: int) -> int:
     while not isinstance(atom, Literal) and atom in renamed:
         (atom,) = renamed[atom].inputs
     return -1 if isinstance(atom, Literal) else atom
-
-
-def _whole(pair: _Pair) -> dict[int, int]:
-    """Residuals that are no views, and the values of the body that they are."""
-    bases = {output: _base(pair.body, output) for output, _ in pair.residuals}
-    return {output: base for output, base in bases.items() if pair.body.results[output] == base}
-
-
-def _carried(pair: _Pair) -> dict[int, int]:
-    """Residuals that are carries, and which."""
-    places = {output: value - pair.scan.consts for output, value in _whole(pair).items()}
-    return {output: place for output, place in places.items() if 0 <= place < pair.scan.carry}
 
 
 def _program_with(
@@ -355,7 +362,7 @@ def _backward(pair: _Pair, plan: _Plan, inputs: Sequence[Any], given: _Given) ->
 
     def body(carry: tuple, xs: tuple) -> tuple:
         slices, theirs, more = xs
-        whole = _whole(pair)
+        whole = pair.whole
         known = {
             whole[output]: slices[number]
             for output, number in place.items()

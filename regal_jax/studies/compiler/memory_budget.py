@@ -13,7 +13,7 @@ import numpy as np
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.measure import placed
 from regal_jax.compiler.recompute.judge import KEEP_BARRIERS, Judge, Needs, Way, judge_of
-from regal_jax.compiler.recompute.search import EVALUATIONS, Search, pareto
+from regal_jax.compiler.recompute.search import COMPILATIONS, EVALUATIONS, Search, pareto
 from regal_jax.compiler.xla import settings as xla_settings
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED
@@ -106,11 +106,7 @@ def _runs(name: str, judge: Judge, settings: Settings) -> list[Row]:
     doesn't fit."""
     plain = judge(Way(PLAIN)).needs
     budget = plain.arguments + int(RUN_BUDGET * _beyond(plain))
-    options = xla_settings.Options(
-        xla_settings.Search(seed=settings.seed),
-        top_k=settings.compilations,
-        memory_budget=budget,
-    )
+    options = xla_settings.Options(xla_settings.Search(seed=settings.seed), memory_budget=budget)
     try:
         found = side_by_side.compare(name, options, settings.pairs)
     except LimitError:
@@ -121,7 +117,7 @@ def _runs(name: str, judge: Judge, settings: Settings) -> list[Row]:
     ]
     found |= {"resident_ratio": resident[0] / resident[1], _LAST_METRIC: 0.0}
     common = {"graph": name, "seed": settings.seed, "jax": jax.__version__, "accelerator": "cpu"}
-    common |= {"compilations": settings.compilations, "evaluations": EVALUATIONS, "point": ""}
+    common |= {"compilations": COMPILATIONS, "evaluations": EVALUATIONS, "point": ""}
     return [
         common | {"method": RUN, "metric": metric, "value": value}
         for metric, value in found.items()

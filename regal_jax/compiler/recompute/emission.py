@@ -83,7 +83,7 @@ class _Memory:
     """The arrays in memory while a function is traced."""
 
     def __init__(self, program: FlatProgram, arguments: Sequence[Any], near: int):
-        self._ops, self._near = program.ops, near
+        self._program, self._ops, self._near = program, program.ops, near
         self._known = dict(enumerate(arguments)) | dict(program.constants)
         self._given = frozenset(self._known)
         self._version = dict.fromkeys(self._known, 0)  # how often each was replaced
@@ -105,10 +105,7 @@ class _Memory:
     def after(self, ops: Sequence[int]) -> dict[int, Any]:
         """All arrays, when these ops have run, too."""
         known = dict(self._known)
-        for number in ops:
-            one = self._ops[number]
-            made = one(*[known[value] for value in one.reads])
-            known.update(zip(one.writes, made, strict=True))
+        self._program.run(ops, known)
         return known
 
     def _far(self, op: int, sources: Sequence[int]) -> Sequence[int]:

@@ -68,6 +68,12 @@ class Needs(NamedTuple):
         return self.arguments + self.memory.total + self.code
 
 
+def rank(needs: Needs, budget: int) -> tuple[bool, float, float]:
+    """The least is best: the fewest FLOPs within a budget, else the fewest bytes."""
+    fits = needs.total <= budget
+    return not fits, needs.flops if fits else needs.total, needs.total
+
+
 class Attempt(NamedTuple):
     """A way that was compiled, and what it needs."""
 

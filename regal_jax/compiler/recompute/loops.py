@@ -8,7 +8,7 @@ body from the carry, the slices of the forward scan's arguments, and the residua
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -22,6 +22,7 @@ from regal_jax.graphs.importers.jax.flat_program import (
     FlatProgram,
     flat_program,
     run_steps,
+    value_of,
 )
 from regal_jax.graphs.importers.jax.program import flops_of, open_program
 from regal_jax.graphs.importers.jax.values import value_bytes
@@ -61,6 +62,7 @@ class _Pair(NamedTuple):
         only the backward scan reads.
       body: of the forward scan. making: of its values. flops: of its ops.
       sizes: bytes of each residual in a turn.
+      bases: the values of the body that residuals are, or are views of.
       whole: residuals that are no views, and the values of the body that they are.
       carried: residuals that are carries, and which.
     """
@@ -74,6 +76,7 @@ class _Pair(NamedTuple):
     making: Making
     flops: tuple[float, ...]
     sizes: dict[int, int]
+    bases: dict[int, int]
     whole: dict[int, int]
     carried: dict[int, int]
 
@@ -168,6 +171,7 @@ def _pair(
         Making(body),
         tuple(sum(flops_of(step.equation) for step in op.steps) for op in body.ops),
         {output: value_bytes(scan.body.out_avals[output]) for output, _ in residuals},
+        bases,
         whole,
         {output: place for output, place in places.items() if 0 <= place < scan.carry},
     )
@@ -257,14 +261,13 @@ def _kept(pair: _Pair, plan: _Plan) -> int:
 
 def _plan(pair: _Pair, again: Sequence[int], extra: Sequence[int]) -> _Plan:
     """How to make residuals again of the others, and of other values of the body."""
-    body, scan = pair.body, pair.scan
-    whole = pair.whole
-    kept = {value for output, value in whole.items() if output not in again}.union(extra)
-    makers = frozenset(n for n, op in enumerate(body.ops) if kept.issuperset(op.writes))
-    ops, sources = pair.making.of([_base(body, output) for output in again], makers)
+    scan = pair.scan
+    stacked = {value for output, value in pair.whole.items() if output not in again}
+    kept = stacked.union(extra)
+    makers = frozenset(n for n, op in enumerate(pair.body.ops) if kept.issuperset(op.writes))
+    ops, sources = pair.making.of([pair.bases[output] for output in again], makers)
     read = {value - scan.consts for value in sources} - set(pair.carried.values())
     carries = tuple(sorted(place for place in read if 0 <= place < scan.carry))
-    stacked = {value for output, value in whole.items() if output not in again}
     used = tuple(value for value in extra if value in sources and value not in stacked)
     return _Plan(tuple(sorted(again)), ops, carries, used)
 
@@ -317,7 +320,7 @@ def _inputs(op: FlatOp, values: Sequence[Any]) -> list[Any]:
     """Of an op's last equation."""
     known = dict(zip(op.reads, values, strict=True))
     run_steps(op.steps[:-1], known)
-    return [a.val if isinstance(a, Literal) else known[a] for a in op.steps[-1].inputs]
+    return [value_of(atom, known) for atom in op.steps[-1].inputs]
 
 
 def _forward(pair: _Pair, plan: _Plan, inputs: Sequence[Any]) -> tuple[list[Any], _Given]:
@@ -329,7 +332,7 @@ def _forward(pair: _Pair, plan: _Plan, inputs: Sequence[Any]) -> tuple[list[Any]
 
     def body(carry: tuple, xs: tuple) -> tuple:
         known = dict(enumerate((*consts, *carry, *xs))) | dict(pair.body.constants)
-        _run(pair.body, range(len(pair.body.ops)), known)
+        pair.body.run(range(len(pair.body.ops)), known)
         outputs = pair.body.outputs(known)
         stacked = tuple(outputs[number] for number in kept)
         return tuple(outputs[: scan.carry]), (stacked, tuple(known[value] for value in more))
@@ -343,13 +346,6 @@ def _forward(pair: _Pair, plan: _Plan, inputs: Sequence[Any]) -> tuple[list[Any]
 def _more(pair: _Pair, plan: _Plan) -> tuple[int, ...]:
     """The values of the body that are stacked besides residuals."""
     return (*(pair.scan.consts + number for number in plan.carries), *plan.extra)
-
-
-def _run(body: FlatProgram, ops: Iterable[int], known: dict[int, Any]) -> None:
-    """Runs ops of a body, adding what they make to what is known."""
-    for number in ops:
-        op = body.ops[number]
-        known.update(zip(op.writes, op(*[known[value] for value in op.reads]), strict=True))
 
 
 def _backward(pair: _Pair, plan: _Plan, inputs: Sequence[Any], given: _Given) -> list[Any]:
@@ -384,7 +380,7 @@ def _backward(pair: _Pair, plan: _Plan, inputs: Sequence[Any], given: _Given) ->
 def _made_again(body: FlatProgram, plan: _Plan, known: dict[int, Any]) -> dict[int, Any]:
     """The residuals of a plan, of the values of the body that are there."""
     known = dict(body.constants) | known
-    _run(body, plan.ops, known)
+    body.run(plan.ops, known)
     for step in body.finish:
         if known.keys() >= set(step.inputs):
             run_steps([step], known)

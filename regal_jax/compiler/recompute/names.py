@@ -22,6 +22,7 @@ from regal_jax.compiler.recompute.judge import (
     compiled,
     flops_ratio,
     needs_of,
+    rank,
 )
 from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED
 from regal_jax.errors import LimitError, OptionError
@@ -200,12 +201,7 @@ class _Search:
         return True
 
     def _best(self, budget: int) -> frozenset[str]:
-        def rank(names: frozenset[str]) -> tuple[bool, float, float]:
-            needs = self.known[names]
-            fits = needs.total <= budget
-            return not fits, needs.flops if fits else needs.total, needs.total
-
-        return min(self.known, key=rank)
+        return min(self.known, key=lambda names: rank(self.known[names], budget))
 
     def _near(self, names: frozenset[str]) -> list[frozenset[str]]:
         """One name more, or less."""

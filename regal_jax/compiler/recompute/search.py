@@ -14,7 +14,7 @@ import numpy as np
 from regal_jax import api
 from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.compiler.recompute.emission import ANY
-from regal_jax.compiler.recompute.judge import LEAN, Attempt, Judge, Needs, Way
+from regal_jax.compiler.recompute.judge import LEAN, Attempt, Judge, Needs, Way, rank
 from regal_jax.compiler.recompute.work import kernel_work
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.errors import CompilerError
@@ -169,7 +169,7 @@ class Search:
             self._try(loops, lines.given + int(share * (lines.plain - lines.given)), 0)
 
     def _best(self, budget: int) -> Attempt:
-        return min(self.attempts, key=lambda one: _rank(one, budget))
+        return min(self.attempts, key=lambda one: rank(one.needs, budget))
 
     def _is_enough(self, budget: int) -> bool:
         needs, plain = self._best(budget).needs, self.plain.needs
@@ -211,9 +211,3 @@ def pareto(attempts: Sequence[Attempt]) -> list[Attempt]:
         if not kept or one.needs.total < kept[-1].needs.total:
             kept.append(one)
     return kept
-
-
-def _rank(attempt: Attempt, budget: int) -> tuple[bool, float, float]:
-    needs = attempt.needs
-    fits = needs.total <= budget
-    return not fits, needs.flops if fits else needs.total, needs.total

@@ -10,7 +10,7 @@ is read through a barrier of its own, which orders nothing.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -78,6 +78,13 @@ class FlatProgram(NamedTuple):
     results: tuple[Atom, ...]
     structure: Any
 
+    def run(self, ops: Iterable[int], known: dict[int, Any]) -> None:
+        """Runs ops, adding what they write to ``known``, where all that they read is."""
+        for number in ops:
+            op = self.ops[number]
+            made = op(*[known[value] for value in op.reads])
+            known.update(zip(op.writes, made, strict=True))
+
     def bases(self) -> tuple[int, ...]:
         """The distinct values that the results are made of."""
         made = {value for step in self.finish for value in step.outputs}
@@ -90,7 +97,7 @@ class FlatProgram(NamedTuple):
         values = dict(known)
         run_steps(self.finish, values)
         return jax.tree_util.tree_unflatten(
-            self.structure, [_value_of(atom, values) for atom in self.results]
+            self.structure, [value_of(atom, values) for atom in self.results]
         )
 
 
@@ -122,7 +129,7 @@ def flat_program(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> FlatProgr
 def run_steps(steps: Sequence[Step], known: dict[int, Any]) -> None:
     """Runs equations on concrete or traced values, adding what they make to ``known``."""
     for step in steps:
-        outputs = _run_equation(step, [_value_of(atom, known) for atom in step.inputs])
+        outputs = _run_equation(step, [value_of(atom, known) for atom in step.inputs])
         known.update(zip(step.outputs, outputs, strict=True))
 
 
@@ -292,7 +299,8 @@ def _run_equation(step: Step, values: Sequence[Any]) -> Sequence[Any]:
     return jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))(*given.values())
 
 
-def _value_of(atom: Atom, known: Mapping[int, Any]) -> Any:
+def value_of(atom: Atom, known: Mapping[int, Any]) -> Any:
+    """A literal's value, or a known one."""
     return atom.val if isinstance(atom, Literal) else known[atom]
 
 

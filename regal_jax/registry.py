@@ -60,7 +60,7 @@ _POLICIES = {
     "regal.dispatching": "regal_dispatch",
     "topological_order.policy": "topoformer",
     "one_shot.policy": "one_shot",
-    "sequencing": "sequencing",
+    "choosing": "sequencing",
     "regal.policy": "regal",
     "gflownet.policy": "gflownet",
 }

@@ -7,14 +7,15 @@ from types import MappingProxyType
 import numpy as np
 
 from regal_jax import registry
+from regal_jax.environments.choosing.kernel import Network
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.environments.sequencing import choices
-from regal_jax.environments.sequencing.kernel import Network
+from regal_jax.environments.sequencing.choices import SEQUENCING
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import one_shot
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Result, one_or_samples
-from regal_jax.policies.sequencing import SequencingConfig, sequencing_policy
+from regal_jax.policies.choosing import SequencingConfig, sequencing_policy
 from regal_jax.search.base import best_of_chromosomes
 from regal_jax.training import checkpoints
 
@@ -51,7 +52,7 @@ def run_sequencing(problem: MachineProblem, budget: Budget) -> Result:
 )
 def run_giffler_thompson(problem: MachineProblem, budget: Budget) -> Result:
     """The same by a rule, RULE with noise: the control of ``sequencing``."""
-    return _best(problem, budget, choices.linear(dict(RULE)), NOISE)
+    return _best(problem, budget, SEQUENCING.linear(dict(RULE)), NOISE)
 
 
 def samples(problem: MachineProblem, seed: int, count: int) -> tuple[MachineProblem, np.ndarray]:

@@ -10,8 +10,8 @@ from regal_jax.datasets.job_shop import classic_job_shops, uniform_job_shops
 from regal_jax.datasets.machine_graphs import machine_graph
 from regal_jax.errors import GraphError, OptionError
 from regal_jax.methods.one_shot import task_of
+from regal_jax.policies.choosing import SequencingConfig, sequencing_policy
 from regal_jax.policies.one_shot.policy import OneShotConfig, one_shot_policy
-from regal_jax.policies.sequencing import SequencingConfig, sequencing_policy
 from regal_jax.search.rcpsp.rules import RULES
 from regal_jax.training.checkpoints import save_policy
 from regal_jax.training.one_shot_inputs import one_shot_inputs

@@ -6,14 +6,15 @@ one-shot priorities can't make: what it costs to wait, and which machine binds, 
 grows.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
+from regal_jax.environments.choosing.choices import Choices, Choosing
+from regal_jax.environments.choosing.kernel import MOST, Network
+from regal_jax.environments.rcpsp.bounds import makespan_bound
 from regal_jax.environments.rcpsp.columns import machine_columns
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.environments.sequencing import kernel
-from regal_jax.environments.sequencing.kernel import FEATURES, MOST, NAMES, Columns, Network
+from regal_jax.environments.sequencing.kernel import FEATURES, NAMES, Columns
 from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -21,19 +22,6 @@ from regal_jax.native.threads import over_threads
 
 MOST_UNITS = 1_000_000
 """Units of all machine types, each of which has a time of release."""
-
-
-class Choices(NamedTuple):
-    """Choices of a schedule between more than one op, N of them.
-
-    Attributes:
-      rows: float32[N, MOST, FEATURES], what the ops in conflict look like; 0 behind the last.
-      counts: int32[N], ops in conflict. chosen: int32[N], which of them was next.
-    """
-
-    rows: np.ndarray
-    counts: np.ndarray
-    chosen: np.ndarray
 
 
 def columns(graph: ComputationGraph) -> Columns:
@@ -104,10 +92,5 @@ def priorities(problem: MachineProblem, orders: np.ndarray) -> np.ndarray:
     return genes
 
 
-def linear(weights: dict[str, float]) -> Network:
-    """The network of a rule: the weighted sum of some of NAMES."""
-    first = np.zeros((FEATURES, 2), np.float32)
-    for name, weight in weights.items():
-        first[NAMES.index(name)] = weight, -weight
-    none, same = np.zeros(2, np.float32), np.eye(2, dtype=np.float32)
-    return Network(first, none, same, none, np.array([1.0, -1.0], np.float32))
+SEQUENCING = Choosing(NAMES, columns, makespan_bound, sequences, choices)
+"""Sequencing as an environment of choices; costs are makespans."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regal_jax.native import random
+from regal_jax.environments.choosing.kernel import MOST, Sight, draw, new_sight
 from regal_jax.native.compilation import inlined, jit
 
 NAMES = (
@@ -71,8 +71,6 @@ FEATURES = len(NAMES)
     NEXT_PRESSURE,
     FEEDS,
 ) = range(FEATURES)
-MOST = 64
-"""Ops in conflict that are told apart; of more, some are left out."""
 
 
 class Columns(NamedTuple):
@@ -104,16 +102,6 @@ class Columns(NamedTuple):
     unit: float
 
 
-class Network(NamedTuple):
-    """Two hidden layers with ReLU: float32[FEATURES, H], [H], [H, H], [H], [H]."""
-
-    first: np.ndarray
-    first_bias: np.ndarray
-    second: np.ndarray
-    second_bias: np.ndarray
-    last: np.ndarray
-
-
 class State(NamedTuple):
     """What has been decided, and memory for looking at what is next."""
 
@@ -129,9 +117,7 @@ class State(NamedTuple):
     start: np.ndarray  # float64[MOST]
     bound: np.ndarray  # float64[MOST]
     left: np.ndarray  # float64[O], of preempted ops
-    rows: np.ndarray  # float32[MOST, FEATURES]
-    hidden: np.ndarray  # float32[2, H]
-    random: np.ndarray  # uint64[1]
+    sight: Sight
 
 
 def new_state(columns: Columns, size: int) -> State:
@@ -150,9 +136,7 @@ def new_state(columns: Columns, size: int) -> State:
         start=np.empty(MOST),
         bound=np.empty(MOST),
         left=np.empty(num_ops),
-        rows=np.empty((MOST, FEATURES), np.float32),
-        hidden=np.empty((2, size), np.float32),
-        random=np.empty(1, np.uint64),
+        sight=new_sight(FEATURES, size),
     )
 
 
@@ -161,14 +145,14 @@ def sequence(columns, state, network, seeds, temperature, orders, makespans):
     """Fills orders int32[B, O] and makespans float64[B] by drawing: a choice's logit, and Gumbel
     noise over it times a temperature, 0 for none."""
     for row in range(len(seeds)):
-        state.random[0] = seeds[row]
+        state.sight.random[0] = seeds[row]
         ready, makespan = _reset(columns, state), 0.0
         for step in range(len(columns.duration)):
             count = _conflict(columns, state, ready)
             chosen = 0
             if count > 1:
                 _look(columns, state, count, step)
-                chosen = _draw(state, network, count, temperature)
+                chosen = draw(state.sight, network, count, temperature)
             op = state.conflict[chosen]
             orders[row, step] = op
             makespan = max(makespan, state.start[chosen] + columns.duration[op])
@@ -191,7 +175,7 @@ def follow(columns, state, rank, rows, counts, chosen):
             _look(columns, state, count, step)
             for other in range(min(count, rows.shape[1])):
                 for feature in range(FEATURES):
-                    rows[step, other, feature] = state.rows[other, feature]
+                    rows[step, other, feature] = state.sight.rows[other, feature]
         counts[step], chosen[step] = count, at
         ready = _append(columns, state, state.conflict[at], state.start[at], ready)
 
@@ -284,7 +268,7 @@ def _look(columns, state, count, step):
         state.bound[at] = _bound_after(columns, state, state.conflict[at], state.start[at])
     conflict = _of_conflict(columns, state, count)
     for at in range(count):
-        op, row = state.conflict[at], state.rows[at]
+        op, row = state.conflict[at], state.sight.rows[at]
         finish = state.start[at] + columns.duration[op]
         row[LOAD], row[QUEUE] = (
             state.load[machine] / columns.unit,
@@ -330,7 +314,7 @@ def _of_conflict(columns, state, count):
 def _look_at_times(columns, state, at, conflict, longest):
     """Fills what is known of the op's own times."""
     earliest, end, path, least, tails, durations = conflict
-    op, start, row, unit = state.conflict[at], state.start[at], state.rows[at], columns.unit
+    op, start, row, unit = state.conflict[at], state.start[at], state.sight.rows[at], columns.unit
     duration, tail, bound = columns.duration[op], columns.tail[op], state.bound[at]
     finish = start + duration
     row[DURATION], row[TAIL] = duration / unit, tail / unit
@@ -423,37 +407,6 @@ def _begin_preempting(columns, state, machine, chosen):
         state.left[at] = columns.duration[op] if counts else 0.0
         remaining += state.left[at] > 0.0
     return remaining
-
-
-@inlined
-def _draw(state, network, count, temperature):
-    """Which of the conflict has the largest logit, with noise; the first on ties."""
-    best, largest = 0, -np.inf
-    for at in range(count):
-        logit = np.float64(_logit(state.rows[at], state.hidden, network))
-        if temperature > 0.0:
-            uniform = (random.below(state.random, 2**31) + 0.5) / 2.0**31
-            logit -= temperature * np.log(-np.log(uniform))
-        if logit > largest:
-            best, largest = at, logit
-    return best
-
-
-@inlined
-def _logit(row, hidden, network):
-    size, logit = len(network.last), np.float32(0.0)
-    for to in range(size):
-        hidden[0, to], hidden[1, to] = network.first_bias[to], network.second_bias[to]
-    for feature in range(FEATURES):
-        for to in range(size):
-            hidden[0, to] += row[feature] * network.first[feature, to]
-    for of in range(size):
-        if hidden[0, of] > 0.0:
-            for to in range(size):
-                hidden[1, to] += hidden[0, of] * network.second[of, to]
-    for to in range(size):
-        logit += max(hidden[1, to], np.float32(0.0)) * network.last[to]
-    return logit
 
 
 @inlined

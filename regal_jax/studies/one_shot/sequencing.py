@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regal_jax.datasets.task_graphs import Bounds
-from regal_jax.policies.sequencing import SequencingConfig
+from regal_jax.environments.sequencing.choices import SEQUENCING
+from regal_jax.policies.choosing import SequencingConfig
 from regal_jax.reporting import progress
 from regal_jax.studies.flags import group, option
 from regal_jax.studies.one_shot import comparison, corpora, runs
 from regal_jax.studies.one_shot.settings import Comparison, Graphs
 from regal_jax.studies.settings import GivenPolicy, Output, policy_file
-from regal_jax.training.sequencing import SelfLabelling, train_sequencing
+from regal_jax.training.self_labelling import SelfLabelling, train_choosing
 
 LEARNED = "sequencing"
 METHODS = (
@@ -56,7 +57,8 @@ def policy(settings: Settings, folder: Path) -> Path | None:
     config, names, count = settings.training, settings.train_settings, settings.epoch_graphs
     steps = config.epochs * -(-count // config.batch_size)
     with progress.bar("training sequencing", steps) as update:
-        return train_sequencing(
+        return train_choosing(
+            SEQUENCING,
             corpora.fresh_epochs(names, config.seed, count, settings.data_dir),
             corpora.validation_graphs(
                 settings.validation_settings, settings.validation_graphs, settings.data_dir

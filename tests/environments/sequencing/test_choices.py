@@ -8,15 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regal_jax.datasets.job_shop import uniform_job_shops
+from regal_jax.environments.choosing.kernel import MOST, Network
 from regal_jax.environments.rcpsp import checker
 from regal_jax.environments.rcpsp.problem import MachineProblem
-from regal_jax.environments.sequencing import choices, kernel
-from regal_jax.environments.sequencing.kernel import FEATURES, MOST, NAMES
+from regal_jax.environments.sequencing import choices
+from regal_jax.environments.sequencing.choices import SEQUENCING
+from regal_jax.environments.sequencing.kernel import FEATURES, NAMES
 from regal_jax.errors import OptionError
 from tests.environments.rcpsp.cases import graph_of, machine_graphs, random_graph
 from tests.oracles.sequencing import Sequencer
 
-EVEN = choices.linear({})
+EVEN = SEQUENCING.linear({})
 
 
 def seeds(count):
@@ -79,7 +81,7 @@ def test_a_rule_is_the_weighted_sum_of_names():
     graph = uniform_job_shops(8, 4, count=1)[0]
     columns, sequencer = choices.columns(graph), Sequencer(graph)
     rule = {"tail": 1.0, "over": -2.0, "next_load": 0.3}
-    order = choices.sequences(columns, choices.linear(rule), seeds(1), 0.0)[0][0]
+    order = choices.sequences(columns, SEQUENCING.linear(rule), seeds(1), 0.0)[0][0]
     for op in order.tolist():
         conflict, best = sequencer.conflict(), 0
         if len(conflict) > 1:
@@ -93,7 +95,7 @@ def test_a_network_is_its_definition():
     rng = np.random.default_rng(0)
     shapes = {"first": (FEATURES, 5), "first_bias": (5,), "second": (5, 5)}
     shapes |= {"second_bias": (5,), "last": (5,)}
-    network = kernel.Network(
+    network = Network(
         **{name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     )
     graph = uniform_job_shops(6, 6, count=1)[0]
@@ -110,7 +112,7 @@ def test_choices_are_drawn_by_their_probabilities():
     """Two ops of one machine: the first of the order is drawn by the softmax of two logits."""
     graph = graph_of([], capacity=[1], duration=[2.0, 3.0], machine_type=[0, 0], demand=[1, 1])
     columns = choices.columns(graph)
-    orders, _ = choices.sequences(columns, choices.linear({"duration": 4.0}), seeds(20_000), 1.0)
+    orders, _ = choices.sequences(columns, SEQUENCING.linear({"duration": 4.0}), seeds(20_000), 1.0)
     logit = 4.0 * (3.0 - 2.0) / columns.unit
     share = 1.0 / (1.0 + np.exp(-logit))
     assert np.mean(orders[:, 0] == 1) == pytest.approx(share, abs=4 * 0.5 / 20_000**0.5)

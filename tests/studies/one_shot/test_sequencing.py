@@ -7,7 +7,7 @@ from absl.flags import FlagValues
 
 from regal_jax.datasets import machine_corpora
 from regal_jax.methods.pretrained import shipped_policy
-from regal_jax.policies.sequencing import SequencingConfig
+from regal_jax.policies.choosing import SequencingConfig
 from regal_jax.studies import flags
 from regal_jax.studies.one_shot.sequencing import Settings
 from regal_jax.training.checkpoints import load_policy

@@ -1,4 +1,4 @@
-"""The sequencing network: probabilities over a conflict, as compiled kernels have them."""
+"""Networks of choices: probabilities over a conflict, as compiled kernels have them."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ from regal_jax import registry
 from regal_jax.datasets.job_shop import uniform_job_shops
 from regal_jax.environments.sequencing import choices
 from regal_jax.environments.sequencing.kernel import FEATURES
-from regal_jax.policies.sequencing import SequencingConfig
+from regal_jax.policies.choosing import SequencingConfig
 
 POLICY = registry.make_policy(SequencingConfig(size=6))
 PARAMS = POLICY.init(jax.random.key(0))

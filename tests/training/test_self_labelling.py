@@ -9,13 +9,15 @@ import pytest
 
 from regal_jax import registry
 from regal_jax.datasets.job_shop import uniform_job_shops
+from regal_jax.environments.choosing.choices import Choices
+from regal_jax.environments.choosing.kernel import MOST
 from regal_jax.environments.sequencing import choices
-from regal_jax.environments.sequencing.choices import Choices
-from regal_jax.environments.sequencing.kernel import FEATURES, MOST
+from regal_jax.environments.sequencing.choices import SEQUENCING
+from regal_jax.environments.sequencing.kernel import FEATURES
 from regal_jax.errors import OptionError
-from regal_jax.policies.sequencing import SequencingConfig
-from regal_jax.training import checkpoints, sequencing
-from regal_jax.training.sequencing import SelfLabelling, train_sequencing
+from regal_jax.policies.choosing import SequencingConfig
+from regal_jax.training import checkpoints, self_labelling
+from regal_jax.training.self_labelling import SelfLabelling, train_choosing
 from tests.training.cases import checkpoint, rows, stopped
 
 POLICY = SequencingConfig(size=8)
@@ -32,7 +34,8 @@ def fresh(epoch):
 
 
 def run(directory, *, stop_after=None, config=CONFIG, validation=VALIDATION):
-    return train_sequencing(
+    return train_choosing(
+        SEQUENCING,
         fresh,
         validation,
         epoch_graphs=3,
@@ -67,9 +70,9 @@ def test_a_run_goes_on_for_more_epochs(tmp_path):
 
 
 def test_the_shortest_schedule_is_the_label():
-    one = sequencing.example(VALIDATION[0])
-    network = choices.linear({})
-    label, costs = sequencing.label(one, network, CONFIG, np.random.default_rng(3))
+    one = self_labelling.example(SEQUENCING, VALIDATION[0])
+    network = SEQUENCING.linear({})
+    label, costs = self_labelling.label(one, network, CONFIG, np.random.default_rng(3))
     seeds = np.random.default_rng(3).integers(2**63, size=CONFIG.samples).astype(np.uint64)
     orders, makespans = choices.sequences(one.columns, network, seeds, 1.0)
     np.testing.assert_allclose(costs, makespans / one.bound)
@@ -84,7 +87,7 @@ def test_rows_are_as_wide_as_the_largest_conflict_needs():
         return Choices(np.zeros((n, MOST, FEATURES)), np.array(counts), np.zeros(n, int))
 
     for counts, width in (([2, 3], 4), ([2], 2), ([5, 8], 8), ([9], 16), ([], 2)):
-        found = sequencing.joined([some(counts), some([])])
+        found = self_labelling.joined([some(counts), some([])])
         assert found.rows.shape == (len(counts), width, FEATURES)
 
 
@@ -105,9 +108,9 @@ def test_training_imitates_shorter_schedules(tmp_path):
 def test_probabilities_of_the_imitated_are_the_loss():
     made = registry.make_policy(POLICY)
     params = made.init(jax.random.key(2))
-    one = sequencing.example(VALIDATION[1])
-    label, _ = sequencing.label(one, choices.linear({}), CONFIG, np.random.default_rng(0))
-    loss, agreement = sequencing._loss(params, made.log_prob, *label)
+    one = self_labelling.example(SEQUENCING, VALIDATION[1])
+    label, _ = self_labelling.label(one, SEQUENCING.linear({}), CONFIG, np.random.default_rng(0))
+    loss, agreement = self_labelling._loss(params, made.log_prob, *label)
     each = [
         made.log_prob(params, row[:count], count)
         for row, count in zip(label.rows, label.counts.tolist(), strict=True)

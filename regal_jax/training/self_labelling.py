@@ -1,5 +1,5 @@
-"""Self-labelling for sequencing (Corsini et al. 2024, "Self-labeling the job shop scheduling
-problem"): of many drawn schedules of a graph the shortest is imitated, choice by choice.
+"""Self-labelling (Corsini et al. 2024, "Self-labeling the job shop scheduling problem"): of many
+drawn schedules of a graph the best is imitated, choice by choice.
 
 No labels are needed, and no rewards are compared between graphs. As the policy gets better, so do
 the schedules that it imitates.
@@ -18,18 +18,14 @@ import numpy as np
 import optax
 
 from regal_jax import registry
-from regal_jax.environments.rcpsp.bounds import makespan_bound
-from regal_jax.environments.sequencing import choices
-from regal_jax.environments.sequencing.choices import Choices
-from regal_jax.environments.sequencing.kernel import Columns
+from regal_jax.environments.choosing.choices import Choices, Choosing
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.policies.sequencing import SequencingConfig
 from regal_jax.training import settings, trainer
 from regal_jax.training.trainer import Batch, EpochGraphs, Learner, PolicyFile, TrainState
 
 METRICS = ("cost", "best_cost", "loss", "agreement", "gradient_norm")
-"""Costs are makespans over lower bounds: the samples' mean, and the least; agreement is the part of
+"""Costs are over lower bounds: the samples' mean, and the least; agreement is the part of
 choices in which the most likely op is the one that is imitated."""
 VALIDATION = ("validation_cost", "validation_greedy")
 """The same of validation graphs: the best of the samples, which parameters are chosen by, and the
@@ -63,18 +59,20 @@ class SelfLabelling:
 
 
 class Example(NamedTuple):
-    """A graph to train on, and its lower bound."""
+    """A graph to train on: where its choices are made, what is read of it, its lower bound."""
 
-    columns: Columns
+    environment: Choosing
+    columns: Any
     bound: float
 
 
-def train_sequencing(
+def train_choosing(
+    environment: Choosing,
     graphs: EpochGraphs,
     validation: Sequence[ComputationGraph],
     *,
     epoch_graphs: int,
-    policy: SequencingConfig,
+    policy: Any,
     config: SelfLabelling,
     directory: str | os.PathLike,
     about: dict[str, Any],
@@ -86,7 +84,7 @@ def train_sequencing(
     ``trainer.fit``.
 
     Args:
-      graphs: epoch -> its graphs, so many as ``epoch_graphs``.
+      environment: of the choices. graphs: epoch -> its graphs, so many as ``epoch_graphs``.
       validation: graphs to choose parameters by.
       policy, config: what to train, and how.
       directory: gets ``checkpoints/``, ``metrics.csv``, ``config.json`` and ``best.policy``.
@@ -104,8 +102,8 @@ def train_sequencing(
         "validation": settings.graphs_fingerprint(validation),
     }
     trainer.fit(
-        learner([example(graph) for graph in validation], policy, config, steps),
-        functools.partial(_batches, graphs, config),
+        learner(environment, validation, policy, config, steps),
+        functools.partial(_batches, environment, graphs, config),
         directory,
         example=None,
         seed=config.seed,
@@ -117,15 +115,20 @@ def train_sequencing(
     return file
 
 
-def example(graph: ComputationGraph) -> Example:
+def example(environment: Choosing, graph: ComputationGraph) -> Example:
     """A graph as kernels read it."""
-    return Example(choices.columns(graph), max(makespan_bound(graph), 1e-30))
+    return Example(environment, environment.columns(graph), max(environment.bound(graph), 1e-30))
 
 
 def learner(
-    held_out: Sequence[Example], policy: SequencingConfig, config: SelfLabelling, epoch_steps: int
+    environment: Choosing,
+    validation: Sequence[ComputationGraph],
+    policy: Any,
+    config: SelfLabelling,
+    epoch_steps: int,
 ) -> Learner:
     """Self-labelling for ``trainer.fit``, on the host: samples are compiled kernels'."""
+    held_out = [example(environment, graph) for graph in validation]
     updates = config.decay_epochs * epoch_steps * config.passes
     made = registry.make_policy(policy)
     schedule = optax.cosine_decay_schedule(config.learning_rate, updates)
@@ -146,30 +149,33 @@ def learner(
     def update(key, state: TrainState, batch: Sequence[Example]):
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
         network = made.network(jax.device_get(state.params))
-        labels, costs = zip(*(label(one, network, config, rng) for one in batch), strict=True)
-        some, begin, found = joined(labels), state.step, dict.fromkeys(METRICS[2:], 0.0)
+        found = [label(one, network, config, rng) for one in batch]
+        labels, costs = zip(*found, strict=True)
+        some, begin, numbers = joined(labels), state.step, dict.fromkeys(METRICS[2:], 0.0)
         for _ in range(config.passes if len(some.counts) else 0):
             rows = rng.integers(len(some.counts), size=config.choices)
-            state, found = descend(state, *(column[rows] for column in some))
+            state, numbers = descend(state, *(column[rows] for column in some))
         metrics = {"cost": np.mean(costs), "best_cost": np.mean([one.min() for one in costs])}
-        return trainer.changed(state, step=begin + 1), metrics | jax.device_get(found)
+        return trainer.changed(state, step=begin + 1), metrics | jax.device_get(numbers)
 
     def validate(params):
         network = made.network(jax.device_get(params))
-        best = np.mean([drawn(one, network, config.validation_samples) for one in held_out])
-        greedy = np.mean([drawn(one, network, 0) for one in held_out])
-        return float(best), dict(zip(VALIDATION, (float(best), float(greedy)), strict=True))
+        counts = config.validation_samples, 0
+        best, greedy = (
+            float(np.mean([drawn(one, network, count) for one in held_out])) for count in counts
+        )
+        return best, dict(zip(VALIDATION, (best, greedy), strict=True))
 
-    return Learner("sequencing", init, update, validate, METRICS, VALIDATION, traceable=False)
+    return Learner("self_labelling", init, update, validate, METRICS, VALIDATION, traceable=False)
 
 
 def label(
     one: Example, network, config: SelfLabelling, rng: np.random.Generator
 ) -> tuple[Choices, np.ndarray]:
-    """(the choices of the shortest of the drawn schedules, all their costs)."""
+    """(the choices of the best of the drawn schedules, all their costs)."""
     seeds = rng.integers(2**63, size=config.samples).astype(np.uint64)
-    orders, makespans = choices.sequences(one.columns, network, seeds, 1.0)
-    return choices.choices(one.columns, orders[makespans.argmin()]), makespans / one.bound
+    orders, costs = one.environment.drawn(one.columns, network, seeds, 1.0)
+    return one.environment.choices(one.columns, orders[costs.argmin()]), costs / one.bound
 
 
 def joined(labels: Sequence[Choices]) -> Choices:
@@ -183,8 +189,8 @@ def drawn(one: Example, network, samples: int) -> float:
     """The cost of the best of so many samples, 0 for the most likely schedule; the same noise for
     all parameters."""
     seeds = np.arange(max(samples, 1), dtype=np.uint64)
-    makespans = choices.sequences(one.columns, network, seeds, 1.0 if samples else 0.0)[1]
-    return float(makespans.min()) / one.bound
+    costs = one.environment.drawn(one.columns, network, seeds, 1.0 if samples else 0.0)[1]
+    return float(costs.min()) / one.bound
 
 
 def _loss(params, log_prob, rows, counts, chosen):
@@ -194,10 +200,12 @@ def _loss(params, log_prob, rows, counts, chosen):
     return -jnp.mean(likely), jnp.mean(jnp.argmax(found, axis=1) == chosen)
 
 
-def _batches(graphs: EpochGraphs, config: SelfLabelling, step: int, first: int) -> Iterator[Batch]:
+def _batches(
+    environment: Choosing, graphs: EpochGraphs, config: SelfLabelling, step: int, first: int
+) -> Iterator[Batch]:
     """The batches of all epochs from the first on."""
     for epoch in range(first, config.epochs):
-        some = [example(graph) for graph in graphs(epoch)]
+        some = [example(environment, graph) for graph in graphs(epoch)]
         for begin in range(0, len(some), config.batch_size):
             batch = some[begin : begin + config.batch_size]
             yield Batch(batch, begin + config.batch_size >= len(some))

@@ -31,7 +31,8 @@ def main(settings, folder) -> None:
         lambda: training.train(output / "training", graphs.layered_corpus(settings), settings),
         shipped="layered",
     )
-    runs, tests = comparison.runs(policies, settings), graphs.layered_tests(settings)
+    runs = comparison.runs(policies, settings)
+    tests = graphs.layered_tests(settings.test_nodes, settings.test_graphs)
     rows = comparison.compare(tests, runs, output, settings)
     comparison.report(rows, list(tests), runs, settings, PAPER_TABLE_1)
 

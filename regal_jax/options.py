@@ -85,7 +85,7 @@ class Options:
     decoding: Annotated[
         Decoding | None,
         "of topoformer: greedy, sample, beam, guided; of one_shot: greedy, sample, brkga;"
-        " of sequencing, giffler_thompson, noisy_rule: greedy, sample",
+        " of next_op, lookahead, sequencing, giffler_thompson, noisy_rule: greedy, sample",
     ] = None
     generation: Annotated[Generation | None, "of schedules from priorities, on machine types"] = (
         None

@@ -34,6 +34,7 @@ _METHODS: Mapping[str, Mapping[str, str]] = {
         "warm": "warm_brkga elite_mutation",
         "dispatching": "regal dispatch",
         "topoformer": "topoformer",
+        "next_op": "next_op lookahead",
         "ordering": "approximate_dp dp depth_first_dp random_orders",
         "exact": "exact",
         "refinement": "local_search",
@@ -60,7 +61,7 @@ _POLICIES = {
     "regal.dispatching": "regal_dispatch",
     "topological_order.policy": "topoformer",
     "one_shot.policy": "one_shot",
-    "choosing": "sequencing",
+    "choosing": "sequencing next_op",
     "regal.policy": "regal",
     "gflownet.policy": "gflownet",
 }

@@ -1,9 +1,9 @@
 """Schedules made choice by choice, by a network: which of the ops that could be next is (ours).
 
 One-shot priority sampling and Topoformer say all priorities before anything is scheduled. Here a
-small network reads what each choice looks like when it is made.
-Logits are of each op alone; a softmax over those of a choice makes them probabilities, so that
-those of whole schedules are exact.
+small network reads what each choice looks like when it is made (``environments.sequencing.kernel``
+and ``environments.ordering.kernel``). Logits are of each op alone; a softmax over those of a choice
+makes them probabilities, so that those of whole schedules are exact.
 """
 
 import dataclasses
@@ -17,12 +17,24 @@ import numpy as np
 
 from regal_jax import registry
 from regal_jax.environments.choosing.kernel import Network
+from regal_jax.environments.ordering import kernel as ordering
 from regal_jax.environments.sequencing import kernel as sequencing
 
 
 @dataclasses.dataclass(frozen=True)
 class SequencingConfig:
     """A network that chooses among ops in conflict for a machine.
+
+    Attributes:
+      size: of its two hidden layers.
+    """
+
+    size: int = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class NextOpConfig:
+    """A network that chooses among ready ops of one device.
 
     Attributes:
       size: of its two hidden layers.
@@ -76,3 +88,9 @@ def choosing_policy(features: int, size: int) -> ChoosingPolicy:
 def sequencing_policy(config: SequencingConfig) -> ChoosingPolicy:
     """The policy of a configuration."""
     return choosing_policy(sequencing.FEATURES, config.size)
+
+
+@registry.policy("next_op", NextOpConfig)
+def next_op_policy(config: NextOpConfig) -> ChoosingPolicy:
+    """The policy of a configuration."""
+    return choosing_policy(ordering.FEATURES, config.size)

@@ -58,9 +58,14 @@ class SelfLabelling:
     seed: int = 0
 
 
+Improve = Callable[[ComputationGraph, np.ndarray], np.ndarray]
+"""(graph, order) -> an order that is no worse."""
+
+
 class Example(NamedTuple):
     """A graph to train on: where its choices are made, what is read of it, its lower bound."""
 
+    graph: ComputationGraph
     environment: Choosing
     columns: Any
     bound: float
@@ -76,6 +81,7 @@ def train_choosing(
     config: SelfLabelling,
     directory: str | os.PathLike,
     about: dict[str, Any],
+    improve: Improve | None = None,
     on_step: Callable[[int, dict[str, float]], None] = lambda step, metrics: None,
 ) -> Path:
     """Trains a policy; returns the file of the parameters that were best on ``validation``.
@@ -89,6 +95,7 @@ def train_choosing(
       policy, config: what to train, and how.
       directory: gets ``checkpoints/``, ``metrics.csv``, ``config.json`` and ``best.policy``.
       about: goes into the policy file.
+      improve: of the best schedule drawn, before it is imitated (ours).
       on_step: called with (step, metrics) for each step.
 
     Raises:
@@ -102,7 +109,7 @@ def train_choosing(
         "validation": settings.graphs_fingerprint(validation),
     }
     trainer.fit(
-        learner(environment, validation, policy, config, steps),
+        learner(environment, validation, policy, config, steps, improve),
         functools.partial(_batches, environment, graphs, config),
         directory,
         example=None,
@@ -117,7 +124,9 @@ def train_choosing(
 
 def example(environment: Choosing, graph: ComputationGraph) -> Example:
     """A graph as kernels read it."""
-    return Example(environment, environment.columns(graph), max(environment.bound(graph), 1e-30))
+    return Example(
+        graph, environment, environment.columns(graph), max(environment.bound(graph), 1e-30)
+    )
 
 
 def learner(
@@ -126,6 +135,7 @@ def learner(
     policy: Any,
     config: SelfLabelling,
     epoch_steps: int,
+    improve: Improve | None = None,
 ) -> Learner:
     """Self-labelling for ``trainer.fit``, on the host: samples are compiled kernels'."""
     held_out = [example(environment, graph) for graph in validation]
@@ -149,7 +159,7 @@ def learner(
     def update(key, state: TrainState, batch: Sequence[Example]):
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
         network = made.network(jax.device_get(state.params))
-        found = [label(one, network, config, rng) for one in batch]
+        found = [label(one, network, config, rng, improve) for one in batch]
         labels, costs = zip(*found, strict=True)
         some, begin, numbers = joined(labels), state.step, dict.fromkeys(METRICS[2:], 0.0)
         for _ in range(config.passes if len(some.counts) else 0):
@@ -170,12 +180,18 @@ def learner(
 
 
 def label(
-    one: Example, network, config: SelfLabelling, rng: np.random.Generator
+    one: Example,
+    network,
+    config: SelfLabelling,
+    rng: np.random.Generator,
+    improve: Improve | None = None,
 ) -> tuple[Choices, np.ndarray]:
-    """(the choices of the best of the drawn schedules, all their costs)."""
+    """(the choices of the best of the drawn schedules, improved, all their costs)."""
     seeds = rng.integers(2**63, size=config.samples).astype(np.uint64)
     orders, costs = one.environment.drawn(one.columns, network, seeds, 1.0)
-    return one.environment.choices(one.columns, orders[costs.argmin()]), costs / one.bound
+    best = orders[costs.argmin()]
+    best = best if improve is None else improve(one.graph, best)
+    return one.environment.choices(one.columns, best), costs / one.bound
 
 
 def joined(labels: Sequence[Choices]) -> Choices:

@@ -127,7 +127,7 @@ def test_auto_counts_its_beam_and_is_no_worse(evaluations):
     assert found.cost <= optimize("depth_first", graph).cost
 
 
-ORDERING = ["topoformer", "dp", "approximate_dp", "depth_first_dp", "exact"]
+ORDERING = ["topoformer", "next_op", "lookahead", "dp", "approximate_dp", "depth_first_dp", "exact"]
 
 
 @pytest.mark.parametrize("method", ORDERING)

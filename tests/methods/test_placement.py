@@ -31,7 +31,10 @@ METHODS = {
 }
 RULES = ["depth_first", "breadth_first", "random_order", "lpmf", "xla_list", "xla_dfs"]
 LIST_HEURISTICS = ["critical_path", "heft", "cpop", "etf", "hbmct"]
-ORDERING = ["topoformer", "dp", "approximate_dp", "depth_first_dp", "random_orders", "exact"]
+ORDERING = [
+    *("topoformer", "next_op", "lookahead", "dp"),
+    *("approximate_dp", "depth_first_dp", "random_orders", "exact"),
+]
 """Methods for the memory of one device; see ``test_methods_ordering`` for more."""
 RECOMPUTE = ["recompute", "cp_sat_recompute"]
 """For one device within a memory capacity: ``test_recompute``."""
@@ -160,7 +163,7 @@ def check_spent(schedule, reports):
 def test_a_policy_for_other_devices_does_not_fit(policy):
     with pytest.raises(OptionError, match="is for 3 devices, not 2"):
         optimize(method="regal_paper", policy=policy[3])
-    readers = "regal, dispatch, topoformer, regal_paper, gas, idrs, .*gflownet, ppo, sequencing do"
+    readers = "regal, dispatch, topoformer, next_op, regal_paper, gas, idrs, .*gflownet, ppo, sequencing do"
     with pytest.raises(OptionError, match=f"auto reads no policy; {readers}"):
         optimize(method="auto", policy=policy[2])
 

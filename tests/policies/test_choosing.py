@@ -1,31 +1,57 @@
-"""Networks of choices: probabilities over a conflict, as compiled kernels have them."""
+"""Networks of choices: probabilities over a choice, as compiled kernels have them."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from regal_jax import registry
 from regal_jax.datasets.job_shop import uniform_job_shops
-from regal_jax.environments.sequencing import choices
-from regal_jax.environments.sequencing.kernel import FEATURES
-from regal_jax.policies.choosing import SequencingConfig
+from regal_jax.datasets.layered import layered_graph
+from regal_jax.environments.ordering.choices import NEXT_OP
+from regal_jax.environments.sequencing.choices import SEQUENCING
+from regal_jax.policies.choosing import NextOpConfig, SequencingConfig
 
-POLICY = registry.make_policy(SequencingConfig(size=6))
-PARAMS = POLICY.init(jax.random.key(0))
+CASES = [
+    (SEQUENCING, SequencingConfig(size=6), uniform_job_shops(7, 5, count=1)[0]),
+    (NEXT_OP, NextOpConfig(size=6), layered_graph(0, 60)),
+]
 
 
-def test_probabilities_are_of_the_conflict_alone():
-    rows = jax.random.normal(jax.random.key(1), (5, FEATURES))
-    found = POLICY.log_prob(PARAMS, rows, jnp.int32(3))
+@pytest.mark.parametrize(("environment", "config", "graph"), CASES)
+def test_probabilities_are_of_the_choice_alone(environment, config, graph):
+    policy = registry.make_policy(config)
+    params = policy.init(jax.random.key(0))
+    rows = jax.random.normal(jax.random.key(1), (5, len(environment.names)))
+    found = policy.log_prob(params, rows, jnp.int32(3))
     assert np.all(np.isneginf(found[3:]))
     np.testing.assert_allclose(np.exp(found[:3]).sum(), 1.0, rtol=1e-6)
-    other = POLICY.log_prob(PARAMS, rows.at[3:].set(7.0), jnp.int32(3))
+    other = policy.log_prob(params, rows.at[3:].set(7.0), jnp.int32(3))
     np.testing.assert_array_equal(found, other)
 
 
-def test_kernels_choose_what_is_most_likely():
-    columns = choices.columns(uniform_job_shops(7, 5, count=1)[0])
-    order = choices.sequences(columns, POLICY.network(PARAMS), np.zeros(1, np.uint64), 0.0)[0][0]
-    found = choices.choices(columns, order)
-    log_probs = jax.vmap(POLICY.log_prob, (None, 0, 0))(PARAMS, found.rows, found.counts)
+@pytest.mark.parametrize(("environment", "config", "graph"), CASES)
+def test_kernels_choose_what_is_most_likely(environment, config, graph):
+    policy, columns = registry.make_policy(config), environment.columns(graph)
+    params = policy.init(jax.random.key(0))
+    order = environment.drawn(columns, policy.network(params), np.zeros(1, np.uint64), 0.0)[0][0]
+    found = environment.choices(columns, order)
+    assert len(found.counts) > 5
+    log_probs = jax.vmap(policy.log_prob, (None, 0, 0))(params, found.rows, found.counts)
     np.testing.assert_array_equal(found.chosen, np.argmax(log_probs, axis=1))
+
+
+@pytest.mark.parametrize(("environment", "config", "graph"), CASES)
+def test_first_choices_are_drawn_by_their_probabilities(environment, config, graph):
+    """Chi-square of the first choice's op over many samples."""
+    policy, columns = registry.make_policy(config), environment.columns(graph)
+    params = policy.init(jax.random.key(3))
+    seeds = np.random.default_rng(0).integers(2**63, size=400).astype(np.uint64)
+    orders, _ = environment.drawn(columns, policy.network(params), seeds, 1.0)
+    firsts = [environment.choices(columns, order) for order in orders]
+    count = int(firsts[0].counts[0])
+    chosen = np.bincount([found.chosen[0] for found in firsts], minlength=count)
+    expected = 400 * np.exp(policy.log_prob(params, firsts[0].rows[0], count))[:count]
+    likely = expected >= 5
+    statistic = np.sum((chosen - expected)[likely] ** 2 / expected[likely])
+    assert statistic < likely.sum() + 4 * np.sqrt(2 * likely.sum())

@@ -81,6 +81,26 @@ def test_the_shortest_schedule_is_the_label():
         np.testing.assert_array_equal(found, right)
 
 
+def test_an_improved_schedule_is_the_label():
+    one = self_labelling.example(SEQUENCING, VALIDATION[0])
+    network = SEQUENCING.linear({})
+    shorter = choices.sequences(
+        one.columns, SEQUENCING.linear({"tail": 9.0}), np.arange(1, dtype=np.uint64), 0.0
+    )[0]
+    seen = []
+
+    def improve(graph, order):
+        seen.append((graph, order))
+        return shorter[0]
+
+    rng = np.random.default_rng(3)
+    label, costs = self_labelling.label(one, network, CONFIG, rng, improve)
+    assert seen[0][0] is VALIDATION[0]
+    assert len(costs) == CONFIG.samples
+    for found, right in zip(label, choices.choices(one.columns, shorter[0]), strict=True):
+        np.testing.assert_array_equal(found, right)
+
+
 def test_rows_are_as_wide_as_the_largest_conflict_needs():
     def some(counts):
         n = len(counts)

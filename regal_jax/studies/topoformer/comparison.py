@@ -16,18 +16,30 @@ from regal_jax.studies.topoformer.settings import RANDOM_METHODS, Comparison, Va
 from regal_jax.studies.topoformer.tables import PaperTable
 from regal_jax.training import checkpoints
 
+CHOOSING = ("next_op", "lookahead")
+"""Methods that choose op by op, and how they are decoded:"""
+SAMPLED: Sequence[Decoding] = ("greedy", "sample")
 WARM_UP = 1000
 """Evaluations in which a search compiles all that it needs."""
 
 
-def runs(files: Mapping[str, Path], settings: Comparison) -> list[Run]:
+def runs(
+    files: Mapping[str, Path], settings: Comparison, *, next_op: Path | None = None
+) -> list[Run]:
     """The rows of a table: --methods, then each policy, greedily, by samples, by beam search and
-    guiding a dynamic programme (which autoregressive policies can't)."""
-    found = [_baseline(name, settings) for name in settings.methods if name != "topoformer"]
+    guiding a dynamic programme (which autoregressive policies can't). ``next_op`` is that method's
+    policy, unless it is the shipped one."""
+    chosen = [name for name in settings.methods if name in CHOOSING]
+    plain = [name for name in settings.methods if name not in ("topoformer", *CHOOSING)]
+    found = [_baseline(name, settings) for name in plain]
     for name, file in files.items():
         config = checkpoints.load_policy(file, OrderingConfig)[1]
-        found += _decoded(name, file, ("greedy", "sample", "beam"), settings)
-        found += _decoded(name, file, ("guided",), settings) if config.decoder == "nar" else []
+        decodings: list[Decoding] = ["greedy", "sample", "beam"]
+        decodings += ["guided"] if config.decoder == "nar" else []
+        found += decoded(name, "topoformer", decodings, settings, policy=file)
+    for name in chosen:
+        own = {"policy": next_op} if name == "next_op" and next_op else {}
+        found += decoded(name, name, SAMPLED, settings, **own)
     return found
 
 
@@ -65,7 +77,7 @@ def compare_variants(
     """Trains the policies of --variants and prints their table for every size of layered graphs."""
     reference(settings)
     measured = runs(training.train_variants(folder, known, settings), settings)
-    tests = graphs.layered_tests(settings)
+    tests = graphs.layered_tests(settings.test_nodes, settings.test_graphs)
     report(compare(tests, measured, folder, settings), list(tests), measured, settings, paper)
 
 
@@ -114,14 +126,16 @@ def _baseline(method: str, settings: Comparison) -> Run:
     return Run(label, method, evaluations, warm_up=1 if quick else min(evaluations, WARM_UP))
 
 
-def _decoded(
-    name: str, file: Path, decodings: Sequence[Decoding], settings: Comparison
+def decoded(
+    name: str, method: str, decodings: Sequence[Decoding], settings: Comparison, **options: Any
 ) -> list[Run]:
+    """A row for each decoding of a method, at its budget."""
     found = []
     for decoding in decodings:
         own = {"greedy": 1, "guided": settings.guided_width}
         count = own.get(decoding, settings.test_samples)
         label = f"{name} {decoding}" + (f" {count}" if decoding != "greedy" else "")
-        options = {"policy": file, "decoding": decoding}
-        found.append(Run(label, "topoformer", count, options=options, warm_up=count))
+        found.append(
+            Run(label, method, count, options=options | {"decoding": decoding}, warm_up=count)
+        )
     return found

@@ -13,8 +13,7 @@ from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.simple import best_simple_schedule
 from regal_jax.studies.corpus import Corpus
-from regal_jax.studies.topoformer.settings import Layered, LayeredGraphs, Real, RealGraphs
-from regal_jax.training.topological_order import OrderingTraining
+from regal_jax.studies.topoformer.settings import Layered, Real, RealGraphs
 from regal_jax.training.trainer import EpochGraphs
 
 TEST_SEED, VALIDATION_SEED, TRAINING_SEED = 0, 1, 1000
@@ -23,10 +22,9 @@ test or validation graph is ever trained on: ``layered_graphs`` of different see
 stream in common."""
 
 
-def layered_tests(settings: LayeredGraphs) -> dict[str, list[ComputationGraph]]:
-    """Test graphs by setting: "500 nodes" and so on."""
-    count = settings.test_graphs
-    return {f"{n} nodes": layered_graphs(TEST_SEED, count, n) for n in settings.test_nodes}
+def layered_tests(sizes: Sequence[int], count: int) -> dict[str, list[ComputationGraph]]:
+    """So many test graphs of each size, by setting: "500 nodes" and so on."""
+    return {f"{nodes} nodes": layered_graphs(TEST_SEED, count, nodes) for nodes in sizes}
 
 
 def layered_corpus(settings: Layered) -> Corpus[EpochGraphs]:
@@ -64,19 +62,34 @@ def real_tests(
 def real_corpus(
     settings: Real, training: Sequence[ComputationGraph], validation: Sequence[ComputationGraph]
 ) -> Corpus[EpochGraphs]:
-    """Real graphs whose best simple order isn't at its lower bound; to train on, copies of them
-    with other sizes, too (REGAL, A.1)."""
-    most = settings.train_ops
+    """Real graphs for a Topoformer policy."""
+    held_out = to_learn_from(validation, settings.train_ops, settings.validation_graphs)
+    config = settings.training
+    epochs = in_turns(real_pool(training, settings), config.seed, config.epoch_graphs)
+    return Corpus(settings.dataset, epochs, held_out)
+
+
+def real_pool(training: Sequence[ComputationGraph], settings: RealGraphs) -> list[ComputationGraph]:
+    """Real graphs to train on: also copies of them with other sizes (REGAL, A.1). OptionError
+    without any."""
     pool = corpora.variants(
-        between(_with_headroom(training, most), 2, most + 1, settings.train_graphs),
+        to_learn_from(training, settings.train_ops, settings.train_graphs),
         range(settings.copies + 1),
         num_microbatches=1,
-        max_ops=most,
+        max_ops=settings.train_ops,
     )
     if not pool:
-        raise OptionError(f"train_ops {most}: no training graph is that small")
-    held_out = between(_with_headroom(validation, most), 2, most + 1, settings.validation_graphs)
-    return Corpus(settings.dataset, in_turns(pool, settings.training), held_out)
+        raise OptionError(f"train_ops {settings.train_ops}: no training graph is that small")
+    return pool
+
+
+def to_learn_from(
+    graphs: Sequence[ComputationGraph], most_ops: int, most: int
+) -> list[ComputationGraph]:
+    """Graphs of at most so many ops whose best simple order isn't at its lower bound, at most so
+    many, evenly over sizes."""
+    some = [g for g in graphs if 2 <= g.num_ops <= most_ops and _has_headroom(g)]
+    return between(some, 2, most_ops + 1, most)
 
 
 def between(
@@ -87,21 +100,15 @@ def between(
     return corpora.evenly_by_size(fitting, most)
 
 
-def in_turns(pool: Sequence[ComputationGraph], config: OrderingTraining) -> EpochGraphs:
-    """Epochs of ``epoch_graphs`` graphs at random, none drawn again before all others were."""
+def in_turns(pool: Sequence[ComputationGraph], seed: int, count: int) -> EpochGraphs:
+    """Epochs of so many graphs at random, none drawn again before all others were."""
 
     def epoch_graphs(epoch: int) -> list[ComputationGraph]:
-        rng = np.random.default_rng((config.seed, TRAINING_SEED + epoch))
-        turns = -(-config.epoch_graphs // len(pool))
-        chosen = np.concatenate([rng.permutation(len(pool)) for _ in range(turns)])
-        return [pool[index] for index in chosen[: config.epoch_graphs]]
+        rng = np.random.default_rng((seed, TRAINING_SEED + epoch))
+        chosen = np.concatenate([rng.permutation(len(pool)) for _ in range(-(-count // len(pool)))])
+        return [pool[index] for index in chosen[:count]]
 
     return epoch_graphs
-
-
-def _with_headroom(graphs: Sequence[ComputationGraph], most: int) -> list[ComputationGraph]:
-    """Those of at most so many ops that a policy could learn anything from."""
-    return [g for g in graphs if 2 <= g.num_ops <= most and _has_headroom(g)]
 
 
 def _has_headroom(graph: ComputationGraph) -> bool:

@@ -7,7 +7,7 @@ from regal_jax.studies.flags import group, option
 from regal_jax.studies.settings import Executor, GivenPolicy, Output
 from regal_jax.training.topological_order import OrderingTraining
 
-RANDOM_METHODS = ("topoformer", "random_orders")
+RANDOM_METHODS = ("topoformer", "next_op", "lookahead", "random_orders")
 """Those that --seeds is about; the others are run once."""
 
 

@@ -28,6 +28,7 @@ from regal_jax.studies.gflownet import tables as gflownet_tables
 from regal_jax.studies.one_shot.tables import PUBLISHED_TPCH, gaps, makespans
 from regal_jax.studies.proofs import report as proofs_report
 from regal_jax.studies.regal.tables import paper_of, reference_of, table_1
+from regal_jax.studies.topoformer import tables as topoformer_tables
 
 BEFORE = "*before*"
 """The mark of numbers without rows, in the section or the table that has them."""
@@ -231,6 +232,14 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "gflownet_real": gflownet_tables.page,
         "gflownet_real_spread": gflownet_tables.page_of_spread,
         "gflownet_real_paired": functools.partial(gflownet_tables.page_of_pairs, TRIALS),
+        "topoformer_layered": functools.partial(
+            topoformer_tables.page, topoformer_tables.PAPER_TABLE_1
+        ),
+        "topoformer_layered_paired": topoformer_tables.page_of_pairs,
+        "topoformer_real": functools.partial(
+            topoformer_tables.page, topoformer_tables.PAPER_TABLE_2
+        ),
+        "topoformer_real_paired": topoformer_tables.page_of_pairs,
         "xla": compiler_tables.xla_page,
         "onnx": compiler_tables.onnx_page,
         "accelerators": compiler_tables.accelerators_page,

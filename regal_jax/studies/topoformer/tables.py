@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from regal_jax.errors import RegalError
 from regal_jax.reporting import statistics, tables
 from regal_jax.studies import paper_numbers
 from regal_jax.studies.comparison import searches
+from regal_jax.studies.comparison.paired import paired_table
 
 HEADROOM = 2.0
 """Percent between the worst and the best known from which on a graph counts as having headroom."""
@@ -103,3 +105,48 @@ def _row(line: OrderingLine, paper: Mapping[str, paper_numbers.Number] | None) -
         "seconds": line.seconds.text(".3g"),
         "paper s": paper["seconds"].text() if paper else "",
     }
+
+
+def page(paper: PaperTable, rows: Sequence[dict]) -> str:
+    """Percent above approximate DP by setting, the paper's in brackets, and seconds, in Markdown.
+
+    Of graphs with headroom alone, where some have none.
+    """
+    reference = _reference(rows)
+    by_method: dict[str, dict[str, str]] = {}
+    spent: dict[str, dict[str, str]] = {}
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        labels = list(dict.fromkeys(row["method"] for row in rows if row["setting"] == setting))
+        subset = with_headroom(rows, setting)
+        for line in summary(rows, setting, labels, reference, subset=subset):
+            cells = by_method.setdefault(line.method, {"method": f"`{line.method}`"})
+            known = paper.get(setting, {}).get(paper_key(line.method))
+            published = f" ({known['gap'].text()})" if known else ""
+            cells[f"{setting} ({len(subset)})"] = line.gap.text(".1f") + published
+            seconds = f"{line.seconds.mean:.2g}"
+            spent.setdefault(line.method, {})[f"s, {setting.partition(' ')[0]}"] = seconds
+    table = [cells | spent[method] for method, cells in by_method.items()]
+    caption = (
+        f"Percent above `{reference}`, mean and 95 % interval over graphs with {HEADROOM:g} % of"
+        " headroom,\nwhose number stands beside the setting; in brackets the paper's, on its graphs"
+        " and above K = 100,000;\nmean seconds of a graph."
+    )
+    return f"{caption}\n\n{tables.markdown_table(table)}\n"
+
+
+def page_of_pairs(rows: Sequence[dict]) -> str:
+    """`next_op` against others with as many orders, in Markdown."""
+    alike = [row for row in rows if not {"beam", "guided"} & set(row["method"].split())]
+    caption = (
+        "How much less orders of `next_op` need than others' of as many: 100 times the mean"
+        "\nlogarithm of ratios, paired by graph, with its 95 % interval."
+    )
+    return f"{caption}\n\n{tables.markdown_table(paired_table(alike, 'next_op'))}\n"
+
+
+def _reference(rows: Sequence[dict]) -> str:
+    """The label of approximate_dp's rows. RegalError without any, or of several."""
+    found = {row["method"] for row in rows if row["method"].startswith("approximate_dp")}
+    if len(found) != 1:
+        raise RegalError(f"results: rows of {len(found)} approximate_dp; gaps are from one")
+    return found.pop()

@@ -37,8 +37,9 @@ def jit(function: Callable) -> Any:
 
 
 def inlined(function: Callable) -> Any:
-    """A part of kernels, inlined into each."""
-    return _compiled(function, _nrt=False, forceinline=True)
+    """A part of kernels, inlined into each, and nothing that Python could call: what converts its
+    arguments would take a quarter of the time that all kernels take to compile."""
+    return _compiled(function, _nrt=False, forceinline=True, no_cpython_wrapper=True)
 
 
 def jit_with_arrays(function: Callable) -> Any:
@@ -47,8 +48,8 @@ def jit_with_arrays(function: Callable) -> Any:
 
 
 def inlined_with_arrays(function: Callable) -> Any:
-    """A part of ``jit_with_arrays`` functions, inlined into each."""
-    return _compiled(function, forceinline=True)
+    """A part of ``jit_with_arrays`` functions, inlined into each; Python can't call it either."""
+    return _compiled(function, forceinline=True, no_cpython_wrapper=True)
 
 
 def callback(function: Callable) -> Any:

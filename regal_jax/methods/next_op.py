@@ -33,26 +33,36 @@ EVALUATIONS = functools.partial(one_or_samples, samples=SAMPLES)
 def run_next_op(problem: PlacementProblem, budget: Budget) -> Result:
     """A network's choices of which ready op is next, for the least memory of one device (ours):
     "greedy", or the best of as many orders drawn as evaluations ("sample")."""
+    count = _count("next_op", problem, budget)
     path = budget.options.policy or shipped_policy("peak_memory", "next_op")
     params, config, _ = checkpoints.load_policy(path, NextOpConfig)
-    return _best("next_op", problem, budget, next_op_policy(config).network(params), 1.0)
+    return _best(problem, budget, next_op_policy(config).network(params), count, 1.0)
 
 
 @registry.method("lookahead", evaluations=EVALUATIONS, decodings=DECODINGS)
 def run_lookahead(problem: PlacementProblem, budget: Budget) -> Result:
     """The same by a rule that looks an op ahead, with noise: the control of ``next_op``."""
-    return _best("lookahead", problem, budget, NEXT_OP.linear(dict(RULE)), NOISE)
+    count = _count("lookahead", problem, budget)
+    return _best(problem, budget, NEXT_OP.linear(dict(RULE)), count, NOISE)
 
 
-def _best(
-    name: str, problem: PlacementProblem, budget: Budget, network: Network, noise: float
-) -> Result:
-    """The best order that a method draws, the first on ties."""
+def _count(name: str, problem: PlacementProblem, budget: Budget) -> int:
+    """How many orders a method draws, 0 for the greedy one."""
     check_problem(problem, name)
     budget.check()
     decoding = budget.options.decoded_by(DECODINGS, "sample", name=name)
-    count, noise = (1, 0.0) if decoding == "greedy" else (budget.evaluations, noise)
-    seeds = np.random.default_rng(budget.seed).integers(2**63, size=count).astype(np.uint64)
-    orders, peaks = choices.orders(choices.columns(problem.graph), network, seeds, noise)
+    return 0 if decoding == "greedy" else budget.evaluations
+
+
+def _best(
+    problem: PlacementProblem, budget: Budget, network: Network, count: int, noise: float
+) -> Result:
+    """The best order drawn, the first on ties; the greedy one for none."""
+    draws = max(count, 1)
+    seeds = np.random.default_rng(budget.seed).integers(2**63, size=draws).astype(np.uint64)
+    columns = choices.columns(problem.graph)
+    orders, peaks = choices.orders(columns, network, seeds, noise if count else 0.0)
     best = of_order(problem, orders[peaks.argmin()])
-    return best._replace(evaluations=count, history=((count, best.cost),))
+    point = (draws, best.cost)
+    budget.on_progress(*point)
+    return best._replace(evaluations=draws, history=(point,))

@@ -11,6 +11,7 @@ from regal_jax.studies.comparison.paired import paired_table
 from regal_jax.studies.gflownet import tables as gflownet_tables
 from regal_jax.studies.proofs import report
 from regal_jax.studies.regal.tables import paper_of, reference_of
+from regal_jax.studies.topoformer import tables as topoformer_tables
 
 Read = Callable[[str], Sequence[Row]]
 """The rows of ``docs/results/NAME.csv``."""
@@ -18,7 +19,10 @@ Read = Callable[[str], Sequence[Row]]
 
 def table(read: Read) -> str:
     """A line a system, in Markdown."""
-    lines = [_proofs, _regal, _regal_paper, _topoformer, _one_shot, _sequencing, _gflownet, _trials]
+    lines = [
+        *(_proofs, _regal, _regal_paper, _topoformer, _next_op),
+        *(_one_shot, _sequencing, _gflownet, _trials),
+    ]
     return markdown_table([line(read) for line in lines]) + "\n"
 
 
@@ -61,33 +65,45 @@ def _regal_paper(read: Read) -> dict[str, str]:
 
 
 def _topoformer(read: Read) -> dict[str, str]:
-    text = "an earlier version alone, to be measured again"
+    rows, setting = read("topoformer_layered"), "500 nodes"
+    label, reference = "topoformer greedy", topoformer_tables.reference_of(rows)
+    (line,) = topoformer_tables.summary(rows, setting, [label], reference)
+    published = topoformer_tables.PAPER_TABLE_1[setting][label]["gap"].value
+    text = f"{line.gap.text('.1f')} % above approximate DP, greedily (paper: {published})"
     return _line("Topoformer", "one-pass priorities for an order", text, "topoformer")
+
+
+def _next_op(read: Read) -> dict[str, str]:
+    pages = "topoformer_layered", "topoformer_real"
+    lines = [line for page in pages for line in paired_table(read(page), "next_op")]
+    text = _range(lines, "less memory", "lookahead", "16")
+    return _line("`next_op` (ours)", "an order, choice by choice", text, "topoformer")
 
 
 def _one_shot(read: Read) -> dict[str, str]:
     what = "Gumbel-top-k priorities, machine types"
-    text = _range(read("one_shot_graphs"), "one_shot", "noisy_rule")
+    lines = paired_table(read("one_shot_graphs"), "one_shot")
+    text = _range(lines, "shorter", "noisy_rule", "256")
     return _line("One-shot sampling", what, text, "one_shot")
 
 
 def _sequencing(read: Read) -> dict[str, str]:
-    text = _range(read("sequencing"), "sequencing", "giffler_thompson")
+    lines = paired_table(read("sequencing"), "sequencing")
+    text = _range(lines, "shorter", "giffler_thompson", "256")
     return _line("`sequencing` (ours)", "job shops, choice by choice", text, "sequencing")
 
 
-def _range(rows: Sequence[Row], method: str, control: str) -> str:
-    """The least and largest mean gain over sets of graphs, 256 schedules each."""
-    lines = paired_table(rows, method)
-    wanted = (f"`{control}`", "256")
+def _range(lines: Sequence[dict[str, str]], better: str, control: str, count: str) -> str:
+    """The least and largest mean gain over sets of graphs, of a paired table with so many schedules
+    each."""
     gains = [
         float(line["less, %"].split()[0])
         for line in lines
-        if (line["over"], line["evaluations"]) == wanted
+        if (line["over"], line["evaluations"]) == (f"`{control}`", count)
     ]
     return (
-        f"{min(gains):.1f} to {max(gains):.1f} % shorter than its control `{control}`"
-        f" on {len(gains)} sets, best of 256"
+        f"{min(gains):.1f} to {max(gains):.1f} % {better} than its control `{control}`"
+        f" on {len(gains)} sets, best of {count}"
     )
 
 

@@ -112,7 +112,7 @@ def page(paper: PaperTable, rows: Sequence[dict]) -> str:
 
     Of graphs with headroom alone, where some have none.
     """
-    reference = _reference(rows)
+    reference = reference_of(rows)
     by_method: dict[str, dict[str, str]] = {}
     spent: dict[str, dict[str, str]] = {}
     for setting in dict.fromkeys(row["setting"] for row in rows):
@@ -144,7 +144,7 @@ def page_of_pairs(rows: Sequence[dict]) -> str:
     return f"{caption}\n\n{tables.markdown_table(paired_table(alike, 'next_op'))}\n"
 
 
-def _reference(rows: Sequence[dict]) -> str:
+def reference_of(rows: Sequence[dict]) -> str:
     """The label of approximate_dp's rows. RegalError without any, or of several."""
     found = {row["method"] for row in rows if row["method"].startswith("approximate_dp")}
     if len(found) != 1:

@@ -1,7 +1,10 @@
 """Topoformer's tables: gaps by hand, the paper's numbers beside them, a picture that parses."""
 
+import math
+
 import pytest
 
+from regal_jax.errors import RegalError
 from regal_jax.studies.paper_numbers import Number
 from regal_jax.studies.topoformer import tables
 
@@ -108,3 +111,38 @@ def test_tables_1_3_and_4_of_the_paper_agree_at_500_nodes():
         ]
         assert max(gaps) - min(gaps) < 0.15
         assert gaps[1] == gaps[2]
+
+
+def test_a_page_has_gaps_of_graphs_with_headroom_and_the_paper_s():
+    rows = [
+        *ROWS,
+        *rows_of(DP, {"a": [100]}, setting="1000 nodes"),
+        *rows_of("topoformer beam 4", {"a": [90]}, setting="1000 nodes"),
+        *rows_of("lpmf", {"d": [100]}),
+        *rows_of(DP, {"d": [99]}),
+    ]
+    paper = {"500 nodes": {"topoformer beam": {"gap": Number(3.08, 0.51)}}}
+    page = tables.page(paper, rows)
+    assert "Percent above `approximate_dp 10`" in page
+    lines = {line.split("|")[1].strip(): line for line in page.splitlines() if "| `" in line}
+    assert "7.5 (n = 2) (3.08 ± 0.51)" in lines["`topoformer beam 4`"]
+    assert "-10.0 (n = 1)" in lines["`topoformer beam 4`"]
+    assert "500 nodes (2)" in page  # d has no headroom; the reference has no c
+    assert " 0.25 |" in lines["`topoformer beam 4`"]
+
+
+def test_pairs_are_of_as_many_orders_without_beams():
+    rows = [
+        *rows_of("next_op sample 4", {"a": [100], "b": [100]}),
+        *rows_of("lookahead sample 4", {"a": [110], "b": [121]}),
+        *rows_of("topoformer beam 4", {"a": [1], "b": [1]}),
+    ]
+    page = tables.page_of_pairs(rows)
+    assert f"{100 * math.log(1.1) * 1.5:.2f}" in page
+    assert "| `lookahead` |" in page
+    assert "topoformer" not in page
+
+
+def test_a_page_has_one_reference():
+    with pytest.raises(RegalError, match="rows of 0 approximate_dp; gaps are from one"):
+        tables.page({}, rows_of("lpmf", {"a": [1]}))

@@ -7,7 +7,6 @@ import numpy as np
 
 from regal_jax import registry
 from regal_jax.environments.choosing.kernel import Network
-from regal_jax.environments.ordering import choices
 from regal_jax.environments.ordering.choices import NEXT_OP
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.methods.ordering import SAMPLES, check_problem, of_order
@@ -60,8 +59,8 @@ def _best(
     """The best order drawn, the first on ties; the greedy one for none."""
     draws = max(count, 1)
     seeds = np.random.default_rng(budget.seed).integers(2**63, size=draws).astype(np.uint64)
-    columns = choices.columns(problem.graph)
-    orders, peaks = choices.orders(columns, network, seeds, noise if count else 0.0)
+    columns = NEXT_OP.columns(problem.graph)
+    orders, peaks = NEXT_OP.drawn(columns, network, seeds, noise if count else 0.0)
     best = of_order(problem, orders[peaks.argmin()])
     point = (draws, best.cost)
     budget.on_progress(*point)

@@ -73,7 +73,7 @@ def _drawn(
 ) -> np.ndarray:
     """Chromosomes float32[count, genes]."""
     seeds = np.random.default_rng(seed).integers(2**63, size=count).astype(np.uint64)
-    orders, _ = choices.sequences(choices.columns(problem.graph), network, seeds, noise)
+    orders, _ = SEQUENCING.drawn(SEQUENCING.columns(problem.graph), network, seeds, noise)
     return choices.priorities(problem, orders)
 
 

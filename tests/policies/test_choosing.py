@@ -22,7 +22,7 @@ CASES = [
 def test_probabilities_are_of_the_choice_alone(environment, config, graph):
     policy = registry.make_policy(config)
     params = policy.init(jax.random.key(0))
-    rows = jax.random.normal(jax.random.key(1), (5, len(environment.names)))
+    rows = jax.random.normal(jax.random.key(1), (5, len(environment.kernel.NAMES)))
     found = policy.log_prob(params, rows, jnp.int32(3))
     assert np.all(np.isneginf(found[3:]))
     np.testing.assert_allclose(np.exp(found[:3]).sum(), 1.0, rtol=1e-6)

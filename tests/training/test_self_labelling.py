@@ -11,7 +11,6 @@ from regal_jax import registry
 from regal_jax.datasets.job_shop import uniform_job_shops
 from regal_jax.environments.choosing.choices import Choices
 from regal_jax.environments.choosing.kernel import MOST
-from regal_jax.environments.sequencing import choices
 from regal_jax.environments.sequencing.choices import SEQUENCING
 from regal_jax.environments.sequencing.kernel import FEATURES
 from regal_jax.errors import OptionError
@@ -74,9 +73,9 @@ def test_the_shortest_schedule_is_the_label():
     network = SEQUENCING.linear({})
     label, costs = self_labelling.label(one, network, CONFIG, np.random.default_rng(3))
     seeds = np.random.default_rng(3).integers(2**63, size=CONFIG.samples).astype(np.uint64)
-    orders, makespans = choices.sequences(one.columns, network, seeds, 1.0)
+    orders, makespans = SEQUENCING.drawn(one.columns, network, seeds, 1.0)
     np.testing.assert_allclose(costs, makespans / one.bound)
-    expected = choices.choices(one.columns, orders[np.argmin(makespans)])
+    expected = SEQUENCING.choices(one.columns, orders[np.argmin(makespans)])
     for found, right in zip(label, expected, strict=True):
         np.testing.assert_array_equal(found, right)
 
@@ -84,7 +83,7 @@ def test_the_shortest_schedule_is_the_label():
 def test_an_improved_schedule_is_the_label():
     one = self_labelling.example(SEQUENCING, VALIDATION[0])
     network = SEQUENCING.linear({})
-    shorter = choices.sequences(
+    shorter = SEQUENCING.drawn(
         one.columns, SEQUENCING.linear({"tail": 9.0}), np.arange(1, dtype=np.uint64), 0.0
     )[0]
     seen = []
@@ -97,7 +96,7 @@ def test_an_improved_schedule_is_the_label():
     label, costs = self_labelling.label(one, network, CONFIG, rng, improve)
     assert seen[0][0] is VALIDATION[0]
     assert len(costs) == CONFIG.samples
-    for found, right in zip(label, choices.choices(one.columns, shorter[0]), strict=True):
+    for found, right in zip(label, SEQUENCING.choices(one.columns, shorter[0]), strict=True):
         np.testing.assert_array_equal(found, right)
 
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regal_jax.environments.choosing.kernel import Network
+from regal_jax.environments.choosing.kernel import MOST, Network
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.native.threads import over_threads
 
 
 class Choices(NamedTuple):
@@ -30,25 +31,46 @@ class Choosing(NamedTuple):
     """An environment of choices.
 
     Attributes:
-      names: of the F features of a row.
-      columns: graph -> what the other two read of it.
+      kernel: the module of its compiled loops: NAMES of the F features, ``new_state``,
+        ``draw_all`` and ``follow``.
+      columns: graph -> what these read of it, ``levels`` [O] among it.
       bound: (graph) -> a cost to count costs in.
-      drawn: (columns, network, seeds uint64[B], temperature) -> (orders int32[B, O], costs
-        float64[B]) of drawn schedules; of the largest logits with temperature 0.
-      choices: (columns, order int32[O]) -> those that follow it: of a choice's ops the first is
-        next. They make the order again if it was drawn.
     """
 
-    names: tuple[str, ...]
+    kernel: Any
     columns: Callable[[ComputationGraph], Any]
     bound: Callable[[ComputationGraph], float]
-    drawn: Callable[[Any, Network, np.ndarray, float], tuple[np.ndarray, np.ndarray]]
-    choices: Callable[[Any, np.ndarray], Choices]
+
+    def drawn(
+        self, columns: Any, network: Network, seeds: np.ndarray, temperature: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(orders int32[B, O], costs float64[B]) of drawn schedules, one a seed uint64[B]: of the
+        largest logits with temperature 0."""
+        count, num_ops, size = len(seeds), len(columns.levels), len(network.last)
+        orders, costs = np.empty((count, num_ops), np.int32), np.empty(count)
+
+        def run(first: int, last: int) -> None:
+            part, state = slice(first, last), self.kernel.new_state(columns, size)
+            into = orders[part], costs[part]
+            self.kernel.draw_all(columns, state, network, seeds[part], float(temperature), *into)
+
+        over_threads(run, count, count * num_ops * size)
+        return orders, costs
+
+    def choices(self, columns: Any, order: np.ndarray) -> Choices:
+        """The choices that follow an order int32[O]: of a choice's ops the first is next. They make
+        the order again if it was drawn."""
+        num_ops, rank = len(order), np.argsort(order).astype(np.int32)
+        rows = np.zeros((num_ops, MOST, len(self.kernel.NAMES)), np.float32)
+        counts, chosen = np.empty(num_ops, np.int32), np.empty(num_ops, np.int32)
+        self.kernel.follow(columns, self.kernel.new_state(columns, 1), rank, rows, counts, chosen)
+        real = counts > 1
+        return Choices(rows[real], counts[real], chosen[real])
 
     def linear(self, weights: dict[str, float]) -> Network:
         """The network of a rule: the weighted sum of some features."""
-        first = np.zeros((len(self.names), 2), np.float32)
+        first = np.zeros((len(self.kernel.NAMES), 2), np.float32)
         for name, weight in weights.items():
-            first[self.names.index(name)] = weight, -weight
+            first[self.kernel.NAMES.index(name)] = weight, -weight
         none, same = np.zeros(2, np.float32), np.eye(2, dtype=np.float32)
         return Network(first, none, same, none, np.array([1.0, -1.0], np.float32))

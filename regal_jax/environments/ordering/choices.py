@@ -2,14 +2,12 @@
 
 import numpy as np
 
-from regal_jax.environments.choosing.choices import Choices, Choosing
-from regal_jax.environments.choosing.kernel import MOST, Network
+from regal_jax.environments.choosing.choices import Choosing
 from regal_jax.environments.ordering import kernel
-from regal_jax.environments.ordering.kernel import FEATURES, NAMES, Columns
+from regal_jax.environments.ordering.kernel import Columns
 from regal_jax.environments.placement.bounds import working_set_bound
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
-from regal_jax.native.threads import over_threads
 
 
 def columns(graph: ComputationGraph) -> Columns:
@@ -44,38 +42,10 @@ def columns(graph: ComputationGraph) -> Columns:
     )
 
 
-def orders(
-    columns: Columns, network: Network, seeds: np.ndarray, temperature: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """(orders int32[B, O], peaks int64[B], bytes) of drawn orders, one a seed uint64[B]: of the
-    largest logits with temperature 0."""
-    found = np.empty((len(seeds), len(columns.during)), np.int32)
-    peaks = np.empty(len(seeds), np.int64)
-
-    def run(first: int, last: int) -> None:
-        part, state = slice(first, last), kernel.new_state(columns, len(network.last))
-        into = found[part], peaks[part]
-        kernel.draw_orders(columns, state, network, seeds[part], float(temperature), *into)
-
-    over_threads(run, len(seeds), len(seeds) * len(columns.during) * len(network.last))
-    return found, peaks
-
-
-def choices(columns: Columns, order: np.ndarray) -> Choices:
-    """The choices that follow an order int32[O]: of the ops that are looked at the first is next.
-    They make it again if it is one of ``orders``; ops that cost nothing run before their turn."""
-    num_ops, rank = len(order), np.argsort(order).astype(np.int32)
-    rows = np.zeros((num_ops, MOST, FEATURES), np.float32)
-    counts, chosen = np.empty(num_ops, np.int32), np.empty(num_ops, np.int32)
-    kernel.follow(columns, kernel.new_state(columns, 1), rank, rows, counts, chosen)
-    real = counts > 1
-    return Choices(rows[real], counts[real], chosen[real])
-
-
 def peak_bound(graph: ComputationGraph) -> float:
     """Bytes that some op needs by itself."""
     return float(working_set_bound(graph, 1))
 
 
-NEXT_OP = Choosing(NAMES, columns, peak_bound, orders, choices)
+NEXT_OP = Choosing(kernel, columns, peak_bound)
 """Orders of one device as an environment of choices; costs are peaks, bytes."""

@@ -157,8 +157,8 @@ def new_state(columns: Columns, size: int) -> State:
 
 
 @jit
-def draw_orders(columns, state, network, seeds, temperature, orders, peaks):
-    """Fills orders int32[B, O] and peaks int64[B] by drawing: a choice's logit, and Gumbel noise
+def draw_all(columns, state, network, seeds, temperature, orders, peaks):
+    """Fills orders int32[B, O] and peaks float64[B] by drawing: a choice's logit, and Gumbel noise
     over it times a temperature, 0 for none."""
     for row in range(len(seeds)):
         state.sight.random[0] = seeds[row]

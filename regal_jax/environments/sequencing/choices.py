@@ -8,17 +8,15 @@ grows.
 
 import numpy as np
 
-from regal_jax.environments.choosing.choices import Choices, Choosing
-from regal_jax.environments.choosing.kernel import MOST, Network
+from regal_jax.environments.choosing.choices import Choosing
 from regal_jax.environments.rcpsp.bounds import makespan_bound
 from regal_jax.environments.rcpsp.columns import machine_columns
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.environments.sequencing import kernel
-from regal_jax.environments.sequencing.kernel import FEATURES, NAMES, Columns
+from regal_jax.environments.sequencing.kernel import Columns
 from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.native.threads import over_threads
 
 MOST_UNITS = 1_000_000
 """Units of all machine types, each of which has a time of release."""
@@ -55,34 +53,6 @@ def columns(graph: ComputationGraph) -> Columns:
     )
 
 
-def sequences(
-    columns: Columns, network: Network, seeds: np.ndarray, temperature: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """(orders int32[B, O], makespans float64[B]) of drawn schedules, one a seed uint64[B]: of the
-    largest logits with temperature 0."""
-    orders = np.empty((len(seeds), len(columns.duration)), np.int32)
-    makespans = np.empty(len(seeds))
-
-    def run(first: int, last: int) -> None:
-        part, state = slice(first, last), kernel.new_state(columns, len(network.last))
-        into = orders[part], makespans[part]
-        kernel.sequence(columns, state, network, seeds[part], float(temperature), *into)
-
-    over_threads(run, len(seeds), len(seeds) * len(columns.duration) * len(network.last))
-    return orders, makespans
-
-
-def choices(columns: Columns, order: np.ndarray) -> Choices:
-    """The choices that follow an order int32[O]: of ops in conflict the first is next. They make it
-    again if it is one of ``sequences``."""
-    num_ops, rank = len(order), np.argsort(order).astype(np.int32)
-    rows = np.zeros((num_ops, MOST, FEATURES), np.float32)
-    counts, chosen = np.empty(num_ops, np.int32), np.empty(num_ops, np.int32)
-    kernel.follow(columns, kernel.new_state(columns, 1), rank, rows, counts, chosen)
-    real = counts > 1
-    return Choices(rows[real], counts[real], chosen[real])
-
-
 def priorities(problem: MachineProblem, orders: np.ndarray) -> np.ndarray:
     """float32[B, genes]: chromosomes that fall along orders int32[B, O], without windows. By serial
     generation they decode to schedules that are no longer than the sequenced ones."""
@@ -92,5 +62,5 @@ def priorities(problem: MachineProblem, orders: np.ndarray) -> np.ndarray:
     return genes
 
 
-SEQUENCING = Choosing(NAMES, columns, makespan_bound, sequences, choices)
+SEQUENCING = Choosing(kernel, columns, makespan_bound)
 """Sequencing as an environment of choices; costs are makespans."""

@@ -141,7 +141,7 @@ def new_state(columns: Columns, size: int) -> State:
 
 
 @jit
-def sequence(columns, state, network, seeds, temperature, orders, makespans):
+def draw_all(columns, state, network, seeds, temperature, orders, makespans):
     """Fills orders int32[B, O] and makespans float64[B] by drawing: a choice's logit, and Gumbel
     noise over it times a temperature, 0 for none."""
     for row in range(len(seeds)):

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from regal_jax.datasets.layered import layered_graph
 from regal_jax.environments.choosing.kernel import MOST
-from regal_jax.environments.ordering import choices
 from regal_jax.environments.ordering.choices import NEXT_OP
 from regal_jax.environments.ordering.kernel import NAMES
 from regal_jax.graphs.computation_graph import ComputationGraph
@@ -27,9 +26,9 @@ def seeds(count):
 
 @given(computation_graphs(max_ops=9), st.integers(0, 50))
 def test_choices_are_those_of_the_definition(graph, seed):
-    columns, orderer = choices.columns(graph), Orderer(plain(graph))
-    orders, peaks = choices.orders(columns, EVEN, np.array([seed], np.uint64), 1.0)
-    found, at = choices.choices(columns, orders[0]), 0
+    columns, orderer = NEXT_OP.columns(graph), Orderer(plain(graph))
+    orders, peaks = NEXT_OP.drawn(columns, EVEN, np.array([seed], np.uint64), 1.0)
+    found, at = NEXT_OP.choices(columns, orders[0]), 0
     for op in orders[0].tolist():
         ready, forced = orderer.ready(), orderer.forced()
         assert op in ready if forced is None else op == forced
@@ -51,14 +50,14 @@ def test_choices_are_those_of_the_definition(graph, seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_the_best_of_all_orders_can_be_drawn(seed):
     graph = random_graph(seed, 7)
-    drawn = choices.orders(choices.columns(graph), EVEN, seeds(500), 1.0)[1]
+    drawn = NEXT_OP.drawn(NEXT_OP.columns(graph), EVEN, seeds(500), 1.0)[1]
     assert drawn.min() == least_peak_memory(plain(graph), 1)
 
 
 @given(computation_graphs(max_ops=10), st.integers(0, 50))
 def test_following_an_order_makes_one_that_is_no_worse(graph, seed):
     """Ops that cost nothing run before their turn."""
-    columns = choices.columns(graph)
+    columns = NEXT_OP.columns(graph)
     order = np.random.default_rng(seed).permutation(graph.num_ops)
     order = dynamic_programming.beam_search(graph, width=1, priorities=order.astype(float)).order
     orderer, rank = Orderer(plain(graph)), np.argsort(order)
@@ -66,7 +65,7 @@ def test_following_an_order_makes_one_that_is_no_worse(graph, seed):
         forced = orderer.forced()
         orderer.run(min(ready, key=lambda op: rank[op]) if forced is None else forced)
     assert orderer.peak <= dynamic_programming.order_peak(graph, order)
-    assert len(choices.choices(columns, order).counts) <= graph.num_ops
+    assert len(NEXT_OP.choices(columns, order).counts) <= graph.num_ops
 
 
 def test_of_many_ready_ops_those_of_least_growth_are_looked_at():
@@ -78,7 +77,7 @@ def test_of_many_ready_ops_those_of_least_growth_are_looked_at():
         size=size,
         consumers=[[count]] * count,
     )
-    found = choices.choices(choices.columns(graph), np.arange(count + 1))
+    found = NEXT_OP.choices(NEXT_OP.columns(graph), np.arange(count + 1))
     assert found.counts[0] == MOST
     growth = found.rows[0, :, NAMES.index("growth")]
     np.testing.assert_allclose(
@@ -87,10 +86,10 @@ def test_of_many_ready_ops_those_of_least_growth_are_looked_at():
 
 
 def test_samples_differ_and_do_not_depend_on_each_other():
-    columns = choices.columns(layered_graph(3, 200))
-    orders, peaks = choices.orders(columns, EVEN, seeds(20), 1.0)
+    columns = NEXT_OP.columns(layered_graph(3, 200))
+    orders, peaks = NEXT_OP.drawn(columns, EVEN, seeds(20), 1.0)
     assert np.all(np.sort(orders, axis=1) == np.arange(200))
-    alone = choices.orders(columns, EVEN, seeds(20)[7:8], 1.0)
+    alone = NEXT_OP.drawn(columns, EVEN, seeds(20)[7:8], 1.0)
     np.testing.assert_array_equal(alone[0][0], orders[7])
     assert len(np.unique(peaks)) > 5
     assert np.all(peaks >= NEXT_OP.bound(layered_graph(3, 200)))
@@ -99,8 +98,8 @@ def test_samples_differ_and_do_not_depend_on_each_other():
 def test_graphs_without_ops_or_choices():
     for num_ops in (0, 1):
         graph = ComputationGraph.create(num_ops=num_ops, producer=[], size=[], consumers=[])
-        columns = choices.columns(graph)
-        orders, peaks = choices.orders(columns, EVEN, seeds(2), 1.0)
+        columns = NEXT_OP.columns(graph)
+        orders, peaks = NEXT_OP.drawn(columns, EVEN, seeds(2), 1.0)
         assert orders.tolist() == [list(range(num_ops))] * 2
         assert peaks.tolist() == [0, 0]
-        assert len(choices.choices(columns, orders[0]).counts) == 0
+        assert len(NEXT_OP.choices(columns, orders[0]).counts) == 0

@@ -27,9 +27,9 @@ def seeds(count):
 
 @given(machine_graphs(max_ops=8, whole=True), st.integers(0, 50))
 def test_choices_are_those_of_the_definition(graph, seed):
-    columns, sequencer = choices.columns(graph), Sequencer(graph)
-    orders, makespans = choices.sequences(columns, EVEN, np.array([seed], np.uint64), 1.0)
-    found, at = choices.choices(columns, orders[0]), 0
+    columns, sequencer = SEQUENCING.columns(graph), Sequencer(graph)
+    orders, makespans = SEQUENCING.drawn(columns, EVEN, np.array([seed], np.uint64), 1.0)
+    found, at = SEQUENCING.choices(columns, orders[0]), 0
     for op in orders[0].tolist():
         conflict = sequencer.conflict()
         assert op in conflict
@@ -50,7 +50,7 @@ def test_choices_are_those_of_the_definition(graph, seed):
 @given(machine_graphs(max_ops=10))
 def test_serial_generation_makes_no_longer_schedules_of_the_orders(graph):
     problem = MachineProblem(graph, generation="serial")
-    orders, makespans = choices.sequences(choices.columns(graph), EVEN, seeds(5), 1.0)
+    orders, makespans = SEQUENCING.drawn(SEQUENCING.columns(graph), EVEN, seeds(5), 1.0)
     genes = choices.priorities(problem, orders)
     assert np.all(problem.makespans(genes) <= makespans * (1 + 1e-12))
     assert np.all(makespans >= problem.lower_bound * (1 - 1e-12))
@@ -59,11 +59,11 @@ def test_serial_generation_makes_no_longer_schedules_of_the_orders(graph):
 
 def test_larger_graphs_and_many_units():
     graph = random_graph(3, 300)
-    columns, problem = choices.columns(graph), MachineProblem(graph, generation="serial")
-    orders, makespans = choices.sequences(columns, EVEN, seeds(20), 1.0)
+    columns, problem = SEQUENCING.columns(graph), MachineProblem(graph, generation="serial")
+    orders, makespans = SEQUENCING.drawn(columns, EVEN, seeds(20), 1.0)
     assert np.all(np.sort(orders, axis=1) == np.arange(300))
     assert np.all(problem.makespans(choices.priorities(problem, orders)) <= makespans)
-    alone = choices.sequences(columns, EVEN, seeds(20)[7:8], 1.0)
+    alone = SEQUENCING.drawn(columns, EVEN, seeds(20)[7:8], 1.0)
     np.testing.assert_array_equal(alone[0][0], orders[7])
     assert len(np.unique(makespans)) > 5
 
@@ -73,15 +73,15 @@ def test_the_best_of_active_schedules_is_optimal():
     for graph in uniform_job_shops(3, 2, count=6):
         problem = MachineProblem(graph, generation="serial")
         ranks = np.array(list(itertools.permutations(range(6))), np.float32)
-        drawn = choices.sequences(choices.columns(graph), EVEN, seeds(300), 1.0)[1]
+        drawn = SEQUENCING.drawn(SEQUENCING.columns(graph), EVEN, seeds(300), 1.0)[1]
         assert drawn.min() == problem.makespans(ranks / 6).min()
 
 
 def test_a_rule_is_the_weighted_sum_of_names():
     graph = uniform_job_shops(8, 4, count=1)[0]
-    columns, sequencer = choices.columns(graph), Sequencer(graph)
+    columns, sequencer = SEQUENCING.columns(graph), Sequencer(graph)
     rule = {"tail": 1.0, "over": -2.0, "next_load": 0.3}
-    order = choices.sequences(columns, SEQUENCING.linear(rule), seeds(1), 0.0)[0][0]
+    order = SEQUENCING.drawn(columns, SEQUENCING.linear(rule), seeds(1), 0.0)[0][0]
     for op in order.tolist():
         conflict, best = sequencer.conflict(), 0
         if len(conflict) > 1:
@@ -99,9 +99,9 @@ def test_a_network_is_its_definition():
         **{name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     )
     graph = uniform_job_shops(6, 6, count=1)[0]
-    columns = choices.columns(graph)
-    order = choices.sequences(columns, network, seeds(1), 0.0)[0][0]
-    found = choices.choices(columns, order)
+    columns = SEQUENCING.columns(graph)
+    order = SEQUENCING.drawn(columns, network, seeds(1), 0.0)[0][0]
+    found = SEQUENCING.choices(columns, order)
     hidden = np.maximum(found.rows @ network.first + network.first_bias, 0.0)
     logits = np.maximum(hidden @ network.second + network.second_bias, 0.0) @ network.last
     logits[np.arange(MOST) >= found.counts[:, None]] = -np.inf
@@ -111,8 +111,8 @@ def test_a_network_is_its_definition():
 def test_choices_are_drawn_by_their_probabilities():
     """Two ops of one machine: the first of the order is drawn by the softmax of two logits."""
     graph = graph_of([], capacity=[1], duration=[2.0, 3.0], machine_type=[0, 0], demand=[1, 1])
-    columns = choices.columns(graph)
-    orders, _ = choices.sequences(columns, SEQUENCING.linear({"duration": 4.0}), seeds(20_000), 1.0)
+    columns = SEQUENCING.columns(graph)
+    orders, _ = SEQUENCING.drawn(columns, SEQUENCING.linear({"duration": 4.0}), seeds(20_000), 1.0)
     logit = 4.0 * (3.0 - 2.0) / columns.unit
     share = 1.0 / (1.0 + np.exp(-logit))
     assert np.mean(orders[:, 0] == 1) == pytest.approx(share, abs=4 * 0.5 / 20_000**0.5)
@@ -121,4 +121,4 @@ def test_choices_are_drawn_by_their_probabilities():
 def test_very_many_units_are_refused():
     graph = graph_of([], capacity=[10**9], duration=[1.0], machine_type=[0], demand=[1])
     with pytest.raises(OptionError, match=r"up to 1,000,000 units of machines, not 1,000,000,000"):
-        choices.columns(graph)
+        SEQUENCING.columns(graph)

@@ -49,7 +49,7 @@ def _regal(read: Read) -> dict[str, str]:
         if line["over"] == "`dispatch`" and line["setting"] == "as traced"
     }
     parts = ", ".join(f"{less[count]} ({count})" for count in ("1", "20", "5,000"))
-    text = f"% less memory than without its network, by evaluations: {parts}"
+    text = f"% less than without its network, by evaluations: {parts}"
     return _line("`regal` (ours)", "a network chooses dispatching rules", text, "regal")
 
 
@@ -81,7 +81,7 @@ def _next_op(read: Read) -> dict[str, str]:
 
 
 def _one_shot(read: Read) -> dict[str, str]:
-    what = "Gumbel-top-k priorities, machine types"
+    what = "Gumbel-top-k on machine types"
     lines = paired_table(read("one_shot_graphs"), "one_shot")
     text = _range(lines, "shorter", "noisy_rule", "256")
     return _line("One-shot sampling", what, text, "one_shot")
@@ -110,7 +110,7 @@ def _range(lines: Sequence[dict[str, str]], better: str, control: str, count: st
 def _gflownet(read: Read) -> dict[str, str]:
     found = _speedups(read, "gflownet", "list_sampling")
     text = f"speedup {found} against sampling without a network"
-    return _line("GFlowNet", "many good schedules, to try on a target", text, "gflownet")
+    return _line("GFlowNet", "many schedules to try on a target", text, "gflownet")
 
 
 def _trials(read: Read) -> dict[str, str]:

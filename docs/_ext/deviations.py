@@ -60,8 +60,8 @@ PAPERS = {
     ),
     "Classical list scheduling": ("search/list_scheduling/heuristics",),
     "Ours: no paper to deviate from": (
-        *("methods/dispatching", "methods/sequencing", "policies/sequencing"),
-        "training/sequencing",
+        *("methods/dispatching", "methods/sequencing", "methods/next_op", "policies/choosing"),
+        *("training/self_labelling", "environments/ordering"),
     ),
     "Moccasin (arXiv 2304.14463)": ("search/cp_sat/recompute",),
 }

@@ -31,10 +31,8 @@ METHODS = {
 }
 RULES = ["depth_first", "breadth_first", "random_order", "lpmf", "xla_list", "xla_dfs"]
 LIST_HEURISTICS = ["critical_path", "heft", "cpop", "etf", "hbmct"]
-ORDERING = [
-    *("topoformer", "next_op", "lookahead", "dp"),
-    *("approximate_dp", "depth_first_dp", "random_orders", "exact"),
-]
+ORDERS = ["topoformer", "dp", "approximate_dp", "depth_first_dp", "random_orders"]
+ORDERING = [*ORDERS, "next_op", "lookahead", "exact"]
 """Methods for the memory of one device; see ``test_methods_ordering`` for more."""
 RECOMPUTE = ["recompute", "cp_sat_recompute"]
 """For one device within a memory capacity: ``test_recompute``."""
@@ -45,7 +43,7 @@ SAMPLING = [
 ]
 """Methods for the makespan that return the best of many samples; ``test_robust`` has more."""
 FIXED = dict.fromkeys(RULES, 2) | dict.fromkeys(
-    [*LIST_HEURISTICS, *ORDERING[:-1], "partition_dfs", "metis_dfs", "mtkahypar_dfs"], 1
+    [*LIST_HEURISTICS, *ORDERS, "partition_dfs", "metis_dfs", "mtkahypar_dfs"], 1
 )
 """Evaluations of methods that don't search."""
 FLOW = FlowConfig(network="encode_once", layers=1, size=8, heads=1, head_size=4, head_width=4)

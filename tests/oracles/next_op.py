@@ -2,6 +2,7 @@
 sets of ops and tensors."""
 
 import math
+import statistics
 
 from tests.oracles.schedule_cost import PlainGraph
 
@@ -73,9 +74,11 @@ class Orderer:
     def behind(self, op: int) -> int:
         return max((1 + self.behind(a) for a in self.after[op]), default=0)
 
+    def scaled(self, count: float) -> float:
+        return math.asinh(count / self.unit)
+
     def row(self, op: int) -> dict[str, float]:
-        ready, after, log1p = self.ready(), self.after[op], math.log1p
-        size = lambda count: math.asinh(count / self.unit)  # noqa: E731
+        ready, after, log1p, size = self.ready(), self.after[op], math.log1p, self.scaled
         growth, step = self.growth(op), len(self.order)
         others = {t: self.left(t) - {op} for t in self.reads[op] if not self.graph.persistent[t]}
         pairs = {t: min(some) for t, some in others.items() if len(some) == 1}
@@ -87,7 +90,6 @@ class Orderer:
         nearest = {sum(b in ready for b in self.before[a]) - 1 for a in near} or {0}
         made_at = [self.order.index(b) for b in self.before[op]]
         last = self.after[self.order[-1]] if self.order else set()
-        mean = lambda values: sum(values) / len(values)  # noqa: E731
         total = sum(self.graph.size[t] / (1 + len(some)) for t, some in others.items() if some)
         return {
             "growth": size(growth),
@@ -112,8 +114,8 @@ class Orderer:
             "net_growth": size(growth + min(following, 0)),
             "age": log1p(step - max(made_at, default=0)),
             "oldest": log1p(step - min(made_at, default=0)),
-            "behind": (self.behind(op) - mean([self.behind(o) for o in ready])) / 10,
-            "before": (self.levels(op) - mean([self.levels(o) for o in ready])) / 10,
+            "behind": (self.behind(op) - statistics.fmean([self.behind(o) for o in ready])) / 10,
+            "before": (self.levels(op) - statistics.fmean([self.levels(o) for o in ready])) / 10,
             "place": (self.levels(op) + 1) / (self.levels(op) + self.behind(op) + 2),
             "reach": max((self.levels(a) - self.levels(op) for a in after), default=0) / 10,
             "after_last": float(op in last),

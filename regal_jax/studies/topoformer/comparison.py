@@ -17,8 +17,7 @@ from regal_jax.studies.topoformer.tables import PaperTable
 from regal_jax.training import checkpoints
 
 CHOOSING = ("next_op", "lookahead")
-"""Methods that choose op by op, and how they are decoded:"""
-SAMPLED: Sequence[Decoding] = ("greedy", "sample")
+"""Methods that choose op by op: greedily, and by samples."""
 WARM_UP = 1000
 """Evaluations in which a search compiles all that it needs."""
 
@@ -36,10 +35,10 @@ def runs(
         config = checkpoints.load_policy(file, OrderingConfig)[1]
         decodings: list[Decoding] = ["greedy", "sample", "beam"]
         decodings += ["guided"] if config.decoder == "nar" else []
-        found += decoded(name, "topoformer", decodings, settings, policy=file)
+        found += _decoded(name, "topoformer", decodings, settings, policy=file)
     for name in chosen:
         own = {"policy": next_op} if name == "next_op" and next_op else {}
-        found += decoded(name, name, SAMPLED, settings, **own)
+        found += _decoded(name, name, ("greedy", "sample"), settings, **own)
     return found
 
 
@@ -126,7 +125,7 @@ def _baseline(method: str, settings: Comparison) -> Run:
     return Run(label, method, evaluations, warm_up=1 if quick else min(evaluations, WARM_UP))
 
 
-def decoded(
+def _decoded(
     name: str, method: str, decodings: Sequence[Decoding], settings: Comparison, **options: Any
 ) -> list[Run]:
     """A row for each decoding of a method, at its budget."""

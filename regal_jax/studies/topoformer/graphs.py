@@ -89,7 +89,7 @@ def to_learn_from(
     """Graphs of at most so many ops whose best simple order isn't at its lower bound, at most so
     many, evenly over sizes."""
     some = [g for g in graphs if 2 <= g.num_ops <= most_ops and _has_headroom(g)]
-    return between(some, 2, most_ops + 1, most)
+    return corpora.evenly_by_size(some, most)
 
 
 def between(

@@ -18,7 +18,7 @@ from regal_jax.studies.settings import GivenPolicy, Output, policy_file
 from regal_jax.studies.topoformer import comparison, graphs
 from regal_jax.studies.topoformer.settings import Comparison, RealGraphs
 from regal_jax.studies.topoformer.tables import PAPER_TABLE_1
-from regal_jax.training.self_labelling import SelfLabelling, train_choosing
+from regal_jax.training.self_labelling import Improve, SelfLabelling, train_choosing
 from regal_jax.training.trainer import EpochGraphs
 
 METHODS = ("approximate_dp", *comparison.CHOOSING)
@@ -101,7 +101,7 @@ def validation_graphs(
     return [*layered, *graphs.to_learn_from(real, settings.train_ops, count)]
 
 
-def improvement(width: int):
+def improvement(width: int) -> Improve | None:
     """(graph, order) -> an order that is no worse, and needs little on the way; None at width 0."""
     if width == 0:
         return None

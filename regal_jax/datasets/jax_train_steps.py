@@ -56,32 +56,49 @@ class Program(NamedTuple):
 
 
 def program_names() -> list[str]:
-    """``family/mode`` of every program."""
+    """``family/mode`` of every program; ``family/mode*8`` is one with a batch 8 times as large."""
     return [f"{family}/{mode}" for family in FAMILIES for mode in MODES if _has(family, mode)]
 
 
 def check_name(name: str) -> None:
     """Raises OptionError for a name that no program has, naming the ones there are."""
-    if name not in program_names():
+    if _parts(name)[0] not in program_names():
         raise OptionError(f"programs: no {name!r}; they are {', '.join(program_names())}")
 
 
 def program(name: str) -> Program:
     """The program of a name. Raises OptionError (``check_name``)."""
     check_name(name)
-    family, _, mode = name.partition("/")
-    checkpointed = mode == "training_checkpointed"
-    return Program(name, *jax_steps.step_of(_model(family, checkpointed), mode))
+    family, mode = _parts(name)[0].split("/")
+    model = _of_batch(_model(family, mode == "training_checkpointed"), name)
+    return Program(name, *jax_steps.step_of(model, mode))
 
 
 def with_policy(name: str, policy: Callable[..., Any] | None) -> Program:
     """The program of a name with its whole forward pass in ``jax.checkpoint`` by a policy, None for
     the one that saves nothing. Raises OptionError (``check_name``)."""
     check_name(name)
-    family, _, mode = name.partition("/")
-    model = _model(family, False)
+    family, mode = _parts(name)[0].split("/")
+    model = _of_batch(_model(family, False), name)
     apply = jax.checkpoint(model.apply, policy=policy, static_argnums=(3,))
     return Program(name, *jax_steps.step_of(model._replace(apply=apply), mode))
+
+
+def _parts(name: str) -> tuple[str, int]:
+    """``family/mode``, and how many times as large its batch is; 0 where that is no number."""
+    known, star, times = name.partition("*")
+    return (known, int(times or 1)) if times.isdecimal() or not star else (name, 0)
+
+
+def _of_batch(model: jax_steps.Model, name: str) -> jax_steps.Model:
+    """The model with as large a batch as a program's name says."""
+    times = _parts(name)[1]
+
+    def larger(shape: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        sizes = (shape.shape[0] * times, *shape.shape[1:]) if shape.shape else ()
+        return jax.ShapeDtypeStruct(sizes, shape.dtype)
+
+    return model if times == 1 else model._replace(inputs=jax.tree.map(larger, model.inputs))
 
 
 def _has(family: str, mode: str) -> bool:

@@ -1,5 +1,7 @@
 """The programs that are compiled and measured."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -47,7 +49,24 @@ def test_only_train_steps_with_an_optimizer_donate():
     assert jax_train_steps.program("mmoe/training_adam").donated
 
 
-@pytest.mark.parametrize("name", ["mmoe", "mmoe/other", "nothing/inference"])
+def test_a_larger_batch_is_of_inputs_alone():
+    once, eight = (jax_train_steps.program(f"vit/training{times}") for times in ("", "*8"))
+    assert jax.tree.map(lambda x: x.shape, eight.shapes[0]) == jax.tree.map(
+        lambda x: x.shape, once.shapes[0]
+    )
+    for small, large in zip(
+        jax.tree.leaves(once.shapes[2]), jax.tree.leaves(eight.shapes[2]), strict=True
+    ):
+        assert large.shape == (8 * small.shape[0], *small.shape[1:])
+    with_policy = jax_train_steps.with_policy("vit/training*8", None)
+    assert with_policy.shapes == eight.shapes
+
+
+@pytest.mark.parametrize(
+    "name", ["mmoe", "mmoe/other", "nothing/inference", "mmoe/inference*", "mmoe/inference*x"]
+)
 def test_unknown_programs_are_named(name):
-    with pytest.raises(OptionError, match=f"no '{name}'; they are randwire_ws/inference"):
+    with pytest.raises(
+        OptionError, match=rf"no '{re.escape(name)}'; they are randwire_ws/inference"
+    ):
         jax_train_steps.program(name)

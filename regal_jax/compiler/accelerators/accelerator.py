@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax._src import xla_bridge
 from jax.experimental import topologies
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
 from regal_jax.compiler.accelerators.specifications import (
     SPECIFICATIONS,
@@ -61,8 +61,11 @@ class Accelerator(NamedTuple):
             )
         return Mesh(np.array(self.devices).reshape(shape), axes)
 
-    def replicated(self) -> NamedSharding:
-        """Each device has all."""
+    def replicated(self) -> Sharding:
+        """Each device has all; one device as where arrays lie by default, so that programs are the
+        same text."""
+        if len(self.devices) == 1:
+            return SingleDeviceSharding(self.devices[0])
         return NamedSharding(self.mesh(), PartitionSpec())
 
 
@@ -70,8 +73,8 @@ def accelerator(name: str | Accelerator) -> Accelerator:
     """Devices to compile for, which this machine need not have.
 
     Args:
-      name: a device ("a100", "h100", "b200", "v5e", "v5p", "v6e"), with how many of it after a
-        colon: "h100:8", or the shape of a slice of TPUs, "v5e:4x4", "v5p:2x2x1".
+      name: a device ("a100", "h100", "h200", "b200", "v5e", "v5p", "v6e"), with how many of it
+        after a colon: "h100:8", or the shape of a slice of TPUs, "v5e:4x4", "v5p:2x2x1".
 
     Raises:
       OptionError: no such accelerator, or not a number of devices.

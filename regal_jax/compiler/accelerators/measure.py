@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 from jax._src.config import enable_compilation_cache
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.accelerator import accelerator as find
@@ -135,7 +135,7 @@ def measured(compiled: Any, target: Accelerator) -> Measurement:
     )
 
 
-def _of_leaves(args: Any, target: Accelerator, in_shardings: Any) -> list[NamedSharding]:
+def _of_leaves(args: Any, target: Accelerator, in_shardings: Any) -> list[Sharding]:
     if in_shardings is None:
         return [target.replicated()] * len(jax.tree.leaves(args))
     mesh = target.mesh()
@@ -155,7 +155,7 @@ def _of_leaves(args: Any, target: Accelerator, in_shardings: Any) -> list[NamedS
     return [named(spec) for spec in jax.tree.leaves(full, is_leaf=is_one)]
 
 
-def _shape(leaf: Any, where: NamedSharding) -> Any:
+def _shape(leaf: Any, where: Sharding) -> Any:
     """The shape of an argument, on the accelerator. Raises OptionError for what is no array."""
     if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
         if not isinstance(leaf, bool | int | float | complex):

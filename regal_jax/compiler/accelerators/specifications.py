@@ -7,6 +7,7 @@ devices: a GPU, or a TPU chip.
 |---|---|
 | a100 | NVIDIA A100 80GB SXM data sheet; NVIDIA A100 architecture white paper, table 4 |
 | h100 | NVIDIA H100 SXM data sheet; NVIDIA H100 architecture white paper, tables 1 and 2 |
+| h200 | NVIDIA H200 SXM data sheet; the chip is the H100's |
 | b200 | NVIDIA DGX B200 data sheet; CUDA C programming guide, compute capability 10.0 |
 | v5e, v5p, v6e | Google Cloud TPU documentation, "System architecture" of each version |
 """
@@ -69,6 +70,11 @@ SPECIFICATIONS: dict[str, Specification] = {
         ),
         Specification(
             *("h100", "NVIDIA H100", 80 * _GIB, 3.35e12),
+            {"f32": 494.7e12, "bf16": 989.4e12, "f16": 989.4e12, "f64": 66.9e12},
+            GpuShape((9, 0), 132, 128, 228 * 2**10, 50 * 2**20, 1.98),
+        ),
+        Specification(
+            *("h200", "NVIDIA H200", 141 * 10**9, 4.8e12),
             {"f32": 494.7e12, "bf16": 989.4e12, "f16": 989.4e12, "f64": 66.9e12},
             GpuShape((9, 0), 132, 128, 228 * 2**10, 50 * 2**20, 1.98),
         ),

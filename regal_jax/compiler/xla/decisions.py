@@ -9,6 +9,7 @@ be written is none, either.
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,13 @@ from regal_jax.errors import RegalError
 from regal_jax.graphs.files import write_atomically
 
 FORMAT = "regal-order/3"
+
+_SHARDING = r"sdy\.sharding = #sdy\.sharding<@empty_mesh, [^>]*>"
+_ONE_DEVICE = re.compile(
+    rf"\n *sdy\.mesh @empty_mesh.*| \{{{_SHARDING}\}}|{_SHARDING}, |, {_SHARDING}"
+)
+"""What lowered text says where an argument is told to lie on one device, such as one that isn't
+there: nothing, so that a decision that was made without the device holds on it."""
 
 
 class Memory(NamedTuple):
@@ -65,7 +73,7 @@ def key_of(lowered: jax.stages.Lowered, *settings: Any) -> str:
     parts = (
         *(FORMAT, jax.__version__, jaxlib.__version__, os.environ.get("XLA_FLAGS", "")),
         *(repr(setting) for setting in settings),
-        lowered.as_text(),
+        _ONE_DEVICE.sub("", lowered.as_text()),
     )
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

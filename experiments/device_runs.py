@@ -1,0 +1,28 @@
+"""Programs on the GPU or TPU that is here: bytes in use and time, by rj.jit over XLA's own choice.
+
+  python experiments/device_runs.py --flagfile=experiments/flags/smoke/device_runs.flags
+
+Every program is compiled both ways, and both run, in turns, in a process of their own. Decisions
+can have been made on a machine without the device (--orders). Results are rows of a CSV; a run
+resumes.
+"""
+
+from absl.flags import FLAGS
+
+from regal_jax.reporting import tables
+from regal_jax.studies import launch
+from regal_jax.studies.compiler import device_runs
+from regal_jax.studies.compiler.device_runs import Settings
+
+DEFAULTS = Settings(output_dir="results/device_runs")
+
+
+def main(settings, folder) -> None:
+    rows = device_runs.measure(settings, folder())
+    print(tables.text_table(device_runs.table(rows)))
+    print(f"\nOver XLA's own choice, on {rows[0]['device']}")
+    print(tables.text_table(device_runs.summary(rows)))
+
+
+if __name__ == "__main__":
+    launch.run(main, DEFAULTS, FLAGS)

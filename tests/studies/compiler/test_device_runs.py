@@ -1,0 +1,66 @@
+"""Programs that run on the device that is here."""
+
+import pytest
+
+from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
+from regal_jax.errors import OptionError
+from regal_jax.studies.compiler import device_runs
+from regal_jax.studies.compiler.device_runs import OURS, Settings
+from tests.experiments.test_launchers import EXPERIMENTS, launch
+
+MIB = 2**20
+
+
+def rows_of(program, plain, ours):
+    """Rows of {metric: value} of both."""
+    return [
+        {"graph": program, "method": method, "metric": metric, "value": str(value)}
+        for method, of in ((PLAIN, plain), (OURS, ours))
+        for metric, value in of.items()
+    ]
+
+
+ROWS = rows_of(
+    "vit/training",
+    {"total_bytes": 4 * MIB, "peak_bytes": 4 * MIB, "run_seconds": 2e-3, "estimated_seconds": 1},
+    {"total_bytes": MIB, "peak_bytes": 2 * MIB, "run_seconds": 3e-3, "estimated_seconds": 1.2}
+    | {"run_ratio": 1.6, "difference": 1e-6},
+) + rows_of(
+    "unet/training@1GiB", {"total_bytes": 4 * MIB}, {"total_bytes": MIB, "run_seconds": 1e-3}
+)
+
+
+def test_a_line_a_program():
+    line, other = device_runs.table(ROWS)
+    assert (line["XLA, compiled"], line["ours, in use"]) == ("4.00 MiB", "2.00 MiB")
+    assert (line["bytes"], line["bytes in use"]) == ("0.250", "0.500")
+    assert (line["time"], line["estimated"], line["ours, ms"]) == ("1.600", "1.200", "3")
+    assert (other["XLA, ms"], other["ours, ms"], other["time"]) == ("doesn't fit", "1", "")
+
+
+def test_means_are_of_programs_that_both_ran():
+    alone, budget = device_runs.summary(ROWS)
+    assert (alone["programs"], alone["number"], alone["time"]) == (
+        *("no budget", "1"),
+        "1.600 (1.60 to 1.60)",
+    )
+    assert (budget["bytes"], budget["time"]) == ("0.250 (0.25 to 0.25)", "")
+
+
+def test_an_unknown_program_stops_the_study_before_it_begins(tmp_path):
+    with pytest.raises(OptionError, match="no 'gpt/training'"):
+        device_runs.measure(Settings(programs=("mmoe/training", "gpt/training@1GiB")), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_programs_run_and_a_second_run_makes_nothing(tmp_path):
+    flags = EXPERIMENTS / "flags" / "smoke" / "device_runs.flags"
+    first = launch("device_runs.py", f"--flagfile={flags}", f"--output_dir={tmp_path}")
+    file = tmp_path / "results.csv"
+    written = file.read_text()
+    assert "mmoe/training_adam*2" in first
+    assert written.count("run_seconds") == 4
+    assert ",difference,0.0," in written
+    launch("device_runs.py", f"--flagfile={flags}", f"--output_dir={tmp_path}")
+    assert file.read_text() == written
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []

@@ -16,6 +16,19 @@ from regal_jax.environments.placement.min_cut import Arcs, FlowNetwork
 from regal_jax.native import max_flow
 
 
+def through_cuts(
+    kernels: Kernels, order: Sequence[int], cuts: Sequence[int]
+) -> dict[int, tuple[int, ...]]:
+    """What goes through each cut of an order, by its place."""
+    carrying, since = Carrying(kernels, order), 0
+    before: tuple[int, ...] = ()
+    found: dict[int, tuple[int, ...]] = {}
+    for cut in cuts:
+        before = found[cut] = carrying.through(cut, before, since)
+        since = cut
+    return found
+
+
 class Carrying:
     """The cuts of one order of a program's kernels.
 

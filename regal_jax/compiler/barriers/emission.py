@@ -53,12 +53,13 @@ def in_segments(
 
     Shardings, donations and compiler options are those of ``traced``.
     """
-    return with_program(traced, _segmented(kernels, order, cuts))
+    return with_program(traced, program_in_segments(kernels, order, cuts))
 
 
-def _segmented(
+def program_in_segments(
     kernels: Kernels, order: Sequence[int], cuts: Mapping[int, Sequence[int]]
 ) -> Callable[..., Any]:
+    """The same as a function of the flat arguments; see ``in_segments``."""
     program = kernels.program
     maker = {value: op for op in program.ops for value in op.writes}
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from regal_jax import api
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.measure import Measurement, compile_for, measured
-from regal_jax.compiler.barriers.carried import Carrying
+from regal_jax.compiler.accelerators.timing import has_fixed_trips, run_seconds
+from regal_jax.compiler.barriers.carried import through_cuts
 from regal_jax.compiler.barriers.cuts import live_bytes, valleys
 from regal_jax.compiler.barriers.emission import donated_arguments, in_segments, program_of
 from regal_jax.compiler.barriers.kernels import Kernels, kernels
@@ -26,7 +27,10 @@ STEP = 4
 """Cuts of the first attempts, and by how many times their number changes then."""
 
 MOST_TIME = 1.02
-"""Of the plain program's estimated time, where time counts."""
+"""Of the plain program's time, where time counts."""
+
+CLOSE = 1.01
+"""Of the fewest bytes: among ways that need no more, the fastest is best."""
 
 
 class Segments(NamedTuple):
@@ -59,12 +63,14 @@ class Judge(NamedTuple):
       kernels: of the function.
       target: what it is compiled for.
       options: XLA's compiler options.
+      runs: whether programs are timed, rather than by estimate.
     """
 
     traced: Any
     kernels: Kernels
     target: Accelerator
     options: Mapping[str, Any] | None
+    runs: bool = False
 
     def __call__(self, segments: Segments) -> Attempt:
         """Raises CompilerError where the compiler refuses the program."""
@@ -73,25 +79,14 @@ class Judge(NamedTuple):
             carried = through_cuts(self.kernels, segments.order, segments.cuts)
             traced = in_segments(traced, self.kernels, segments.order, carried)
         compiled = compile_for(traced.lower(), self.target, self.options)
-        return Attempt(segments, compiled, measured(compiled, self.target))
+        needs = measured(compiled, self.target)
+        seconds = run_seconds(compiled) if self.runs else None
+        return Attempt(segments, compiled, needs if seconds is None else needs.lasting(seconds))
 
 
 def judge_of(traced: Any, target: Accelerator, options: Mapping[str, Any] | None) -> Judge:
     """Raises CompilerError for a function whose ops may not be moved."""
     return Judge(traced, kernels(program_of(traced), donated_arguments(traced)), target, options)
-
-
-def through_cuts(
-    kernels: Kernels, order: Sequence[int], cuts: Sequence[int]
-) -> dict[int, tuple[int, ...]]:
-    """What goes through each cut, by its place."""
-    carrying, since = Carrying(kernels, order), 0
-    before: tuple[int, ...] = ()
-    found: dict[int, tuple[int, ...]] = {}
-    for cut in cuts:
-        before = found[cut] = carrying.through(cut, before, since)
-        since = cut
-    return found
 
 
 def search(
@@ -108,9 +103,12 @@ def search(
     Args:
       judge: compiles.
       compilations: at most, besides the plain one.
-      overlap: whether ways that take more than MOST_TIME of the plain time are worse than it.
+      overlap: whether ways that take more than MOST_TIME of the plain time are worse than it; then
+        all are timed where the device is there (``timing``), else by estimate.
       evaluations, time_limit, seed: of the search for the order of least memory.
     """
+    if overlap and judge.target.is_there:
+        judge = judge._replace(runs=has_fixed_trips(judge.traced))
     plain = judge(Segments(PLAIN))
     most_seconds = MOST_TIME * plain.measurement.seconds if overlap else float("inf")
 
@@ -129,7 +127,15 @@ def search(
                 break
             with contextlib.suppress(CompilerError):
                 attempts.append(judge(segments))
-    return sorted([plain, *attempts], key=cost)
+    return _fastest_first(sorted([plain, *attempts], key=cost))
+
+
+def _fastest_first(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """The fastest of those that are CLOSE to the first, then the others."""
+    most = CLOSE * attempts[0].measurement.beyond_arguments
+    close = [one for one in attempts if one.measurement.beyond_arguments <= most]
+    fastest = min(close, key=lambda one: one.measurement.seconds)
+    return [fastest, *(one for one in attempts if one is not fastest)]
 
 
 class _Line(NamedTuple):

@@ -15,7 +15,6 @@ from jax.extend.core import jaxpr_as_fun
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.accelerator import accelerator as find
 from regal_jax.compiler.accelerators.measure import placed
-from regal_jax.compiler.recompute.emission import program_in_runs
 from regal_jax.compiler.recompute.judge import Attempt, Judge, flops_ratio, judge_of
 from regal_jax.compiler.recompute.search import COMPILATIONS, EVALUATIONS, Search, pareto
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
@@ -198,10 +197,10 @@ def _function(fn: Any, judge: Judge, best: Attempt) -> Callable[..., Any]:
     """A function of the same arguments and results."""
     if best.way.name == PLAIN:
         return fn
-    traced, kernels = judge.versions[best.way.loops]
+    traced = judge.versions[best.way.loops].traced
     run = jaxpr_as_fun(traced.jaxpr)
     if best.way.runs:
-        run = program_in_runs(kernels, best.way.runs, best.way.near)
+        run = judge.program(best.way)
     shapes = [(aval.shape, aval.dtype) for aval in traced.jaxpr.in_avals]
     structure = jax.tree.structure(traced.out_info)
 

@@ -4,16 +4,22 @@ CPUs' compiler drops barriers before it merges equal work and schedules; the pas
 left out (``KEEP_BARRIERS``), so that the sequence is kept there, too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.measure import compile_for, measured
-from regal_jax.compiler.barriers.emission import donated_arguments, program_of
+from regal_jax.compiler.barriers.carried import through_cuts
+from regal_jax.compiler.barriers.emission import (
+    donated_arguments,
+    program_in_segments,
+    program_of,
+    with_program,
+)
 from regal_jax.compiler.barriers.kernels import Kernels, kernels
-from regal_jax.compiler.recompute.emission import in_runs
+from regal_jax.compiler.recompute.emission import program_in_runs
 from regal_jax.compiler.recompute.loops import with_lean_loops
 from regal_jax.compiler.xla.decisions import Memory
 from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED, memory_of
@@ -38,6 +44,8 @@ class Way(NamedTuple):
       near: see ``in_runs``.
       compact: whether CPUs' compiler schedules for memory.
       loops: how little loops keep: 0 as they are, or which of ``with_lean_loops``, from 1.
+      cuts: runs before each barrier that all live values go through, ascending; no kernel runs
+        again then, and ``near`` counts for nothing.
     """
 
     name: str
@@ -45,6 +53,7 @@ class Way(NamedTuple):
     near: int = 0
     compact: bool = False
     loops: int = 0
+    cuts: tuple[int, ...] = ()
 
 
 class Needs(NamedTuple):
@@ -118,11 +127,18 @@ class Judge(NamedTuple):
 
     def compile(self, way: Way, more: Mapping[str, Any] | None = None) -> jax.stages.Compiled:
         """The program."""
-        traced, made = self.versions[way.loops]
+        traced = self.versions[way.loops].traced
         if way.runs:
-            traced = in_runs(traced, made, way.runs, way.near)
+            traced = with_program(traced, self.program(way))
         options = {**self.options, **self.options_of(way), **(more or {})}
         return compiled(traced, self.target, options)
+
+    def program(self, way: Way) -> Callable[..., Any]:
+        """A function of the flat arguments."""
+        made = self.versions[way.loops].kernels
+        if way.cuts:
+            return program_in_segments(made, way.runs, through_cuts(made, way.runs, way.cuts))
+        return program_in_runs(made, way.runs, way.near)
 
     def options_of(self, way: Way) -> Mapping[str, Any]:
         """The compiler options that a way needs."""

@@ -17,7 +17,7 @@ from regal_jax.compiler.xla.reschedule import Report
 from regal_jax.compiler.xla.settings import Options
 from regal_jax.errors import CompilerError
 
-_RUNS, _FORM = "runs", "form"
+_RUNS, _FORM, _CUTS = "runs", "form", "cuts"
 """What a decision keeps of a way."""
 
 
@@ -73,18 +73,23 @@ def _name(target: Accelerator | None) -> str:
 
 def _decision(report: Report, way: Way) -> Decision:
     form = [way.near, int(way.compact), way.loops]
-    order = {_RUNS: [str(run) for run in way.runs], _FORM: [str(one) for one in form]}
+    order = {
+        name: [str(number) for number in numbers]
+        for name, numbers in ((_RUNS, way.runs), (_FORM, form), (_CUTS, way.cuts))
+    }
     return Decision(report.module, report.chosen, order, report.memory, 0)
 
 
 def _again(judge: Judge, known: Decision) -> jax.stages.Compiled | None:
     """What was decided before, compiled; None if it isn't of this program after all."""
     try:
-        runs = tuple(map(int, known.order[_RUNS]))
+        runs, cuts = (tuple(map(int, known.order.get(name, ()))) for name in (_RUNS, _CUTS))
         near, compact, loops = map(int, known.order[_FORM])
         kernels = range(judge.versions[loops].kernels.graph.num_ops)
         if runs and sorted(set(runs)) != list(kernels):
             return None
-        return judge.compile(Way(known.name, runs, near, bool(compact), loops))
+        if cuts and not (len(runs) == len(kernels) and all(0 < cut < len(runs) for cut in cuts)):
+            return None
+        return judge.compile(Way(known.name, runs, near, bool(compact), loops, cuts))
     except (CompilerError, IndexError, KeyError, ValueError):
         return None

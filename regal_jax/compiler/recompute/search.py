@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from regal_jax import api
+from regal_jax.compiler.barriers.cuts import live_bytes, valleys
 from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.compiler.recompute.emission import ANY
 from regal_jax.compiler.recompute.judge import LEAN, Attempt, Judge, Needs, Way, rank
@@ -45,6 +46,9 @@ CLOSE = 0.01
 """Of the budget: limits that are so close aren't told apart."""
 
 
+CUTS = (16, 64)
+"""Segments that the base orders are tried in."""
+
 LOWER = 0.85
 """While nothing is within the budget, the next limit is lower by this than it takes in proportion:
 fewer bytes in the model are not always fewer in the program."""
@@ -63,6 +67,7 @@ class Lines:
       seed: of everything random.
 
     Attributes:
+      orders: the base orders.
       given: bytes of arguments and of constants. plain: the least peak of the orders alone.
       totals: of limits that were compiled, the least bytes that the compiler says.
       floor: a limit that there is no plan within.
@@ -73,6 +78,7 @@ class Lines:
         best = api.optimize(graph, num_devices=1, evaluations=evaluations, seed=seed)
         orders = {"program": np.arange(graph.num_ops), "auto": best.ops_in_order()}
         self._evaluations = evaluations
+        self.orders = {name: tuple(order.tolist()) for name, order in orders.items()}
         self._searches = {
             name: PlanSearch(graph, order, work, seed=seed) for name, order in orders.items()
         }
@@ -153,6 +159,7 @@ class Search:
         with progress.status("looking for what to compute again"):
             if self.plain.needs.total > budget:
                 self._try_loops()
+                self._try_cuts(budget)
             loops = self._loops(budget)
             while len(self.attempts) < most and not self._is_enough(budget):
                 limit = self._lines(loops).next(budget, self.plain.needs)
@@ -182,6 +189,23 @@ class Search:
             way = Way(LEAN, loops=loops)
             if way not in known:
                 self.attempts.append(self._judge(way))
+
+    def _try_cuts(self, budget: int) -> None:
+        """Compiles the base orders in segments, ever more of them, until one is within the budget:
+        nothing runs again, but what fuses. For accelerators, and once."""
+        if self._judge.target is None or any(one.way.cuts for one in self.attempts):
+            return
+        kernels = self._judge.kernels
+        for number in CUTS:
+            for name, order in self._lines(0).orders.items():
+                places = valleys(live_bytes(kernels.graph, order))[:number]
+                if not places:
+                    continue
+                with contextlib.suppress(CompilerError):
+                    way = Way(name, order, cuts=tuple(sorted(places)))
+                    self.attempts.append(self._judge(way))
+                    if self.attempts[-1].needs.total <= budget:
+                        return
 
     def _loops(self, budget: int) -> int:
         """The loops to search a plan with: those before the first that fit with none."""

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.extend.core import jaxpr_as_fun
 
+from regal_jax.compiler.barriers.carried import through_cuts
 from regal_jax.compiler.barriers.emission import in_segments, program_of
-from regal_jax.compiler.barriers.search import through_cuts
 from regal_jax.errors import CompilerError
 from tests.compiler.barriers.programs import kernels_of, random_function, random_order, traced
 

@@ -11,6 +11,7 @@ from tests.compiler.barriers.programs import kernels_of, random_function, traced
 
 class Target(NamedTuple):
     name: str = "a compiler"
+    is_there: bool = False
 
 
 class Judging:
@@ -18,7 +19,11 @@ class Judging:
 
     def __init__(self, needs):
         self.kernels = kernels_of(traced(random_function(3, 40)))
-        self.needs, self.target, self.seen = needs, Target(), []
+        self.needs, self.target, self.seen, self.runs = needs, Target(), [], False
+
+    def _replace(self, runs: bool) -> "Judging":
+        self.runs = runs
+        return self
 
     def __call__(self, segments: Segments) -> Attempt:
         self.seen.append(segments)
@@ -57,6 +62,22 @@ def test_time_counts_where_it_is_asked_for(overlap, name):
     judge = Judging(lambda segments: (100 - len(segments.cuts), 1.0 + 0.03 * bool(segments.cuts)))
     best = search(judge, compilations=4, overlap=overlap, evaluations=500)[0]
     assert best.segments.name.split("/")[0] in (name, "program" if name == "auto" else name)
+
+
+def test_among_ways_of_nearly_the_same_bytes_the_fastest_is_best():
+    judge = Judging(lambda segments: (10_000 - len(segments.cuts), 1.0 + len(segments.cuts)))
+    attempts = search(judge, compilations=4, evaluations=500)
+    assert attempts[0].segments.name == PLAIN
+    sizes = [one.measurement.temporaries for one in attempts[1:]]
+    assert sizes == sorted(sizes)
+
+
+@pytest.mark.parametrize(("is_there", "overlap"), [(True, True), (True, False), (False, True)])
+def test_programs_are_timed_where_time_counts_and_the_device_is_there(is_there, overlap):
+    judge = Judging(lambda segments: (100 - len(segments.cuts), 1.0))
+    judge.target, judge.traced = Target(is_there=is_there), traced(random_function(3, 40))
+    search(judge, compilations=1, overlap=overlap, evaluations=500)
+    assert judge.runs is (is_there and overlap)
 
 
 def test_programs_that_the_compiler_refuses_are_passed_over():

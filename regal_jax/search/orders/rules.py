@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from regal_jax.environments.one_device import one_device
 from regal_jax.environments.schedule import Objective, Schedule
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
@@ -51,7 +52,7 @@ def least_memory_first(graph: ComputationGraph, seed: int = 0) -> np.ndarray:
     An op's change in memory is its outputs less the inputs it is the last to read. Since the number
     of readers left changes what an op would free, waiting ops are kept up to date.
     """
-    change = _memory_growth(graph)
+    change = one_device(graph).growth
     readers = graph.consumers.lengths().copy()
     frees = ~graph.persistent
     heap: list[tuple[int, int]] = []
@@ -204,15 +205,6 @@ def _run_ready(graph: ComputationGraph, push, pop, *, reverse: bool = False) -> 
             if missing[successor] == 0:
                 new.append(successor)
     return np.array(order, np.int32)
-
-
-def _memory_growth(graph: ComputationGraph) -> np.ndarray:
-    """int64[O], bytes: outputs that stay, less inputs that only this op reads."""
-    readers = graph.consumers.lengths()
-    stays = (readers > 0) | graph.persistent
-    sole = (readers == 1) & ~graph.persistent
-    growth = graph.outputs.sums(np.where(stays, graph.size, 0))
-    return growth - graph.inputs.sums(np.where(sole, graph.size, 0))
 
 
 def _to_lightest(members, weight, num_devices: int, length: int) -> np.ndarray:

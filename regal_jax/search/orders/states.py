@@ -1,9 +1,9 @@
 """A graph on one device as arrays for searches over orders: what memory a set of ops leaves.
 
-The bytes in use after a set of ops depend on the set alone, not on its order. So a search over
-orders keeps a bitset of the ops done and the bytes in use, and an op changes both by itself: it
-adds what stays of its outputs less the inputs that it alone reads (``growth``), and frees each
-input of several readers of which all others are in the set.
+The bytes in use after a set of ops depend on the set alone (``environments.one_device``). So a
+search over orders keeps a bitset of the ops done and the bytes in use, and an op changes both by
+itself: it adds its ``growth``, and frees each shared input of which all other readers are in the
+set.
 
 A bitset has op v as bit v % 64 of word v // 64, lowest first, in int64.
 """
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from regal_jax.environments.one_device import one_device
 from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
 
 WORD = 64
@@ -60,29 +61,21 @@ class OrderSpace(NamedTuple):
 
 def order_space(graph: ComputationGraph) -> OrderSpace:
     """The arrays of a graph (BUILD_NOTES.md, section 3, with one device)."""
-    num_ops, readers = graph.num_ops, graph.consumers.lengths()
-    freed = ~graph.persistent
-    stays = (readers > 0) | graph.persistent
-    growth = graph.outputs.sums(np.where(stays, graph.size, 0))
-    growth -= graph.inputs.sums(np.where(freed & (readers == 1), graph.size, 0))
-    kept = np.flatnonzero(freed & (readers > 1) & (graph.size > 0))
-    reading = _rows(graph.consumers, kept)
-    op, tensor = reading.values, reading.row_of_value()
-    pairs = graph.op_pairs
+    num_ops, pairs, own = graph.num_ops, graph.op_pairs, one_device(graph)
     before = ragged_rows(pairs[:, 1], pairs[:, 0], num_ops)
     return OrderSpace(
-        graph.outputs.sums(graph.size) + graph.workspace,
-        growth,
-        *ragged_rows(op, tensor, num_ops),
-        graph.size[kept],
-        readers[kept].astype(np.int32),
-        *_masks(reading),
+        own.during,
+        own.growth,
+        *own.reads,
+        own.size,
+        own.readers.lengths().astype(np.int32),
+        *_masks(own.readers),
         *ragged_rows(pairs[:, 0], pairs[:, 1], num_ops),
         before.lengths().astype(np.int32),
         *_masks(before),
         _bitset(np.flatnonzero(before.lengths() == 0), num_ops),
         np.random.default_rng(0).integers(-(2**63), 2**63, num_ops, np.int64),
-        np.array([graph.size[(graph.producer < 0) & (readers > 0)].sum()], np.int64),
+        np.array([own.start], np.int64),
     )
 
 
@@ -90,14 +83,6 @@ def most_in_use(space: OrderSpace) -> tuple[int, int]:
     """(a peak, bytes in use after an op) that no order exceeds."""
     after = int(space.start[0]) + int(np.maximum(space.growth, 0).sum())
     return after + int(space.during.max(initial=0)), after
-
-
-def _rows(rows: RaggedRows, kept: np.ndarray) -> RaggedRows:
-    """Some of the rows, renumbered."""
-    lengths = rows.lengths()[kept]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    return RaggedRows(offsets, rows.values[np.repeat(rows.offsets[kept], lengths) + within])
 
 
 def _masks(rows: RaggedRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -151,16 +151,15 @@ class Search:
 
         Args:
           budget: bytes of one device.
-          compilations: more than there are, at most.
+          compilations: of plans, at most.
           time_limit: seconds, for these.
         """
         late = time.perf_counter() + (float("inf") if time_limit is None else time_limit)
-        most = len(self.attempts) + compilations
         with progress.status("looking for what to compute again"):
             if self.plain.needs.total > budget:
                 self._try_loops()
                 self._try_cuts(budget)
-            loops = self._loops(budget)
+            loops, most = self._loops(budget), len(self.attempts) + compilations
             while len(self.attempts) < most and not self._is_enough(budget):
                 limit = self._lines(loops).next(budget, self.plain.needs)
                 if limit is None or time.perf_counter() > late:

@@ -204,8 +204,8 @@ def jit(
       top_k: how many of the orders are compiled, besides XLA's own, to see their true bytes; by
         default 2 on CPUs, 5 on accelerators.
       cache: folder of earlier decisions; "default" is ``~/.cache/regal_jax/orders``, None is none.
-      overlap: on accelerators, keep what takes 2 % longer than XLA's own choice, by estimate, out;
-        by default memory alone counts.
+      overlap: on accelerators, keep what takes 2 % longer than XLA's own choice out: timed where
+        the device is there, else by estimate. By default memory alone counts.
       memory_budget: bytes of one device, such as "16GiB", for arguments, results and temporaries:
         where the program needs more, parts of it are computed again, as few as possible. A call
         that nothing makes fit raises LimitError, which says what holds the memory.

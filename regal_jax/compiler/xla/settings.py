@@ -32,7 +32,7 @@ class Options(NamedTuple):
       top_k: how many orders are compiled, at most, besides XLA's; None: 2 on CPUs,
         5 on accelerators.
       cache: the folder of decisions; None keeps none.
-      overlap: on accelerators, whether a program may take 2 % longer at most, by estimate.
+      overlap: on accelerators, whether a program may take 2 % longer at most.
       memory_budget: bytes of one device that the program may need; None for as few as an order can.
     """
 

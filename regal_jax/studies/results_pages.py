@@ -243,6 +243,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "xla": compiler_tables.xla_page,
         "onnx": compiler_tables.onnx_page,
         "accelerators": compiler_tables.accelerators_page,
+        "device_runs": compiler_tables.device_runs_page,
         "search_costs": compiler_tables.search_costs_page,
         "memory_budget": compiler_tables.memory_budget_page,
         "auto_stop": early_stops,

@@ -4,7 +4,12 @@ from collections.abc import Sequence
 
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.tables import human_bytes, markdown_table
-from regal_jax.studies.compiler import accelerator_memory, memory_budget, search_costs
+from regal_jax.studies.compiler import (
+    accelerator_memory,
+    device_runs,
+    memory_budget,
+    search_costs,
+)
 from regal_jax.studies.compiler.xla_memory import DEFAULT, MEMORY, OURS
 
 Line = dict[str, str]
@@ -48,14 +53,27 @@ def accelerators_page(rows: Sequence[Row]) -> str:
         )
         lines = markdown_table(accelerator_memory.table(own))
         means = markdown_table(accelerator_memory.summary(own))
-        over = "Geometric means, 95 % intervals over programs, and ranges:"
-        parts.append(f"{caption}\n\n{lines}\n\n{over}\n\n{means}\n")
+        parts.append(f"{caption}\n\n{lines}\n\n{_MEANS}\n\n{means}\n")
     return "\n".join(parts)
 
 
 def search_costs_page(rows: Sequence[Row]) -> str:
     """Bytes and estimated time of evaluations, compiled for accelerators, in Markdown."""
     return f"{markdown_table(search_costs.table(rows))}\n"
+
+
+def device_runs_page(rows: Sequence[Row]) -> str:
+    """Programs that ran on devices, in Markdown."""
+    parts = []
+    for device in dict.fromkeys(row["device"] for row in rows):
+        own = [row for row in rows if row["device"] == device]
+        parts += [
+            f"On one {device} (JAX {_only(own, 'jax')}):",
+            markdown_table(device_runs.table(own)),
+            _MEANS,
+            markdown_table(device_runs.summary(own)),
+        ]
+    return "\n\n".join(parts) + "\n"
 
 
 def memory_budget_page(rows: Sequence[Row]) -> str:
@@ -77,6 +95,7 @@ def memory_budget_page(rows: Sequence[Row]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+_MEANS = "Geometric means, 95 % intervals over programs, and ranges:"
 _RAN = (
     f"Run on two shared cores, within {memory_budget.RUN_BUDGET:.0%} of the bytes, over plainly:"
     " the median time of pairs, what\nthe peak of resident memory rose by, and the largest"

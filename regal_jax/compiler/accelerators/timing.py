@@ -57,7 +57,7 @@ def _zeros(shapes: Any, where: Any) -> Any:
     return jax.block_until_ready(jax.tree.map(zeros, shapes, where))
 
 
-def _equations(jaxpr: Jaxpr) -> Iterator[Any]:
+def _equations(jaxpr: Any) -> Iterator[Any]:
     for one in jaxpr.eqns:
         yield one
         for value in jax.tree.leaves(one.params, is_leaf=_is_program):

@@ -295,7 +295,7 @@ def summary(rows: Sequence[Row]) -> list[dict[str, str]]:
             continue
         line = {"programs": label, "number": str(len(own))}
         for metric in ("bytes", "bytes in use", "time", "estimated"):
-            known = {name: of[metric] for name, of in own.items() if of[metric] is not None}
+            known = {name: one for name, of in own.items() if (one := of[metric]) is not None}
             line[metric] = mean(known) if known else ""
         lines.append(line)
     return lines

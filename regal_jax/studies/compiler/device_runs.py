@@ -31,12 +31,14 @@ from regal_jax.reporting.results import Row
 from regal_jax.reporting.tables import human_bytes
 from regal_jax.studies import executors, keys
 from regal_jax.studies.compiler import side_by_side
-from regal_jax.studies.compiler.accelerator_memory import mean
+from regal_jax.studies.compiler.accelerator_memory import IN_TIME, OURS, mean
 from regal_jax.studies.flags import option
 from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.settings import Output
 
-OURS = "regal_jax"
+WAYS = {"XLA": PLAIN, "ours": OURS, "in time": IN_TIME}
+"""Methods by what tables call them; the last is that of ``rj.jit(overlap=True)``."""
+
 BLOCK_SECONDS = 0.05
 """Of calls that are timed together: most is the device's time then, not the host's."""
 MOST_CALLS = 100
@@ -56,6 +58,7 @@ class Settings(Output):
     orders: str = option("", "Folder of decisions, kept for other runs; those of rj.jit(cache=).")
     top_k: int = option(4, "Ways that are compiled where no decision is kept.")
     seed: int = option(0, "Of the search.")
+    overlap: bool = option(False, "Whether rj.jit(overlap=True) runs, too.")
     blocks: int = option(15, "Timings of each program, in turns; of as many calls as a block has.")
     executor: str = option("processes:1", f"Where programs are compiled: {executors.KINDS}.")
 
@@ -102,7 +105,7 @@ def measure(settings: Settings, folder: Path) -> list[Row]:
 
 
 def executables(name: str, settings: Settings, path: Path) -> dict[str, Executable]:
-    """Compiles a program as XLA does and as ``rj.jit`` does; for a worker.
+    """Compiles a program as XLA does and as ``rj.jit`` does, by method; for a worker.
 
     Several workers share a device, so that it isn't taken whole by the first.
     """
@@ -111,26 +114,25 @@ def executables(name: str, settings: Settings, path: Path) -> dict[str, Executab
     one = jax_train_steps.program(name)
     traced = one.jitted().trace(*one.shapes)
     lowered = traced.lower()
-    begin = time.perf_counter()
-    plain = lowered.compile()
-    spent = time.perf_counter() - begin
     options = Options(
         Search(seed=settings.seed),
         settings.top_k,
         Path(settings.orders) if settings.orders else None,
         memory_budget=byte_count(budget) if budget else None,
     )
-    best, report = compile_best(traced, lowered, options)
-    target = target_of(lowered)
     found = {}
-    for method, compiled, way, seconds in (
-        (PLAIN, plain, PLAIN, spent),
-        (OURS, best, report.chosen, report.compile_seconds + report.search_seconds),
-    ):
-        file = path.with_suffix(f".{method}")
+    for number, method in enumerate(list(WAYS.values())[: 3 if settings.overlap else 2]):
+        begin, way = time.perf_counter(), PLAIN
+        if method == PLAIN:
+            compiled = lowered.compile()
+        else:
+            how = options._replace(overlap=method == IN_TIME)
+            compiled, report = compile_best(traced, lowered, how)
+            way = report.chosen
+        values = {_LAST_METRIC: time.perf_counter() - begin}
+        file = path.with_suffix(f".{number}")
         file.write_bytes(pickle.dumps(serialize_executable.serialize(compiled)))
-        values = _said(compiled, target) | {_LAST_METRIC: seconds}
-        found[method] = Executable(file, way, values)
+        found[method] = Executable(file, way, _said(compiled, target_of(lowered)) | values)
     return found
 
 
@@ -160,61 +162,69 @@ def run(name: str, programs: Mapping[str, Executable], blocks: int) -> dict[tupl
         method: serialize_executable.deserialize_and_load(*pickle.loads(one.path.read_bytes()))
         for method, one in programs.items()
     }
-    one, found = jax_train_steps.program(name), dict[tuple[str, str], float]()
-    order = sorted(loaded, key=lambda method: programs[method].values["total_bytes"])
-    results = {}
-    for method in order:
-        args = jax.block_until_ready(one.arguments())
+    found, results = dict[tuple[str, str], float](), {}
+    one = jax_train_steps.program(name)
+    args = jax.block_until_ready(one.arguments())
+    for method in sorted(loaded, key=lambda method: programs[method].values["total_bytes"]):
+        given = _copies(one, args, 1)[0]
         before = _memory("bytes_in_use")
         try:
-            results[method] = jax.device_get(loaded[method](*args))
+            results[method] = jax.device_get(loaded[method](*given))
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
         found[method, "ran"] = float(method in results)
         if before is not None and method in results:
             found[method, "peak_bytes"] = (_memory("peak_bytes_in_use") or 0.0) - before
-    if PLAIN in results and OURS in results:
-        both = results[PLAIN], results[OURS]
-        found[OURS, "equal"] = float(side_by_side.same_bits(*both))
-        found[OURS, "difference"] = side_by_side.largest_difference(*both)
-    ran = {method: loaded[method] for method in results}
-    return found | _timed(one, ran, blocks)
+    for method in results.keys() - {PLAIN}:
+        if PLAIN in results:
+            both = results[PLAIN], results[method]
+            found[method, "equal"] = float(side_by_side.same_bits(*both))
+            found[method, "difference"] = side_by_side.largest_difference(*both)
+    return found | _timed(one, args, {method: loaded[method] for method in results}, blocks)
 
 
 def _timed(
-    one: jax_train_steps.Program, programs: Mapping[str, Any], blocks: int
+    one: jax_train_steps.Program, args: tuple, programs: Mapping[str, Any], blocks: int
 ) -> dict[tuple[str, str], float]:
-    """Medians of seconds of a call, and of ours over the plain program's, block by block."""
-    calls = {method: _calls(one, program) for method, program in programs.items()}
+    """Medians of seconds of a call, and over the plain program's, block by block."""
+    calls = {method: _calls(one, args, program) for method, program in programs.items()}
     seconds: dict[str, list[float]] = {method: [] for method in programs}
     for _ in range(blocks):
         for method, program in programs.items():
-            seconds[method].append(_block(one, program, calls[method]))
+            seconds[method].append(_block(one, args, program, calls[method]))
     found = {(method, "run_seconds"): statistics.median(of) for method, of in seconds.items() if of}
-    if len(programs) > 1 and blocks:
-        ratios = [b / a for a, b in zip(seconds[PLAIN], seconds[OURS], strict=True)]
-        found[OURS, "run_ratio"] = statistics.median(ratios)
-        found |= {(OURS, "run_ratio_least"): min(ratios), (OURS, "run_ratio_most"): max(ratios)}
+    for method in programs.keys() - {PLAIN}:
+        ratios = [b / a for a, b in zip(seconds.get(PLAIN, ()), seconds[method], strict=False)]
+        if ratios:
+            found[method, "run_ratio"] = statistics.median(ratios)
+            found[method, "run_ratio_least"] = min(ratios)
+            found[method, "run_ratio_most"] = max(ratios)
     return found
 
 
-def _calls(one: jax_train_steps.Program, program: Any) -> int:
+def _calls(one: jax_train_steps.Program, args: tuple, program: Any) -> int:
     """How many calls a block has."""
-    _block(one, program, 2)
-    return max(1, min(MOST_CALLS, math.ceil(BLOCK_SECONDS / _block(one, program, 2))))
+    _block(one, args, program, 2)
+    return max(1, min(MOST_CALLS, math.ceil(BLOCK_SECONDS / _block(one, args, program, 2))))
 
 
-def _block(one: jax_train_steps.Program, program: Any, calls: int) -> float:
-    """Seconds of a call among so many, one behind another; donated arguments are new each time."""
-    shared = one.arguments()
-    each = [one.arguments() for _ in range(calls)] if one.donated else [shared] * calls
-    jax.block_until_ready(each)
+def _block(one: jax_train_steps.Program, args: tuple, program: Any, calls: int) -> float:
+    """Seconds of a call among so many, one behind another."""
+    each = _copies(one, args, calls)
     begin = time.perf_counter()
-    for args in each:
-        result = program(*args)
+    for given in each:
+        result = program(*given)
     jax.block_until_ready(result)
     return (time.perf_counter() - begin) / calls
+
+
+def _copies(one: jax_train_steps.Program, args: tuple, number: int) -> list[tuple]:
+    """The arguments of so many calls: where some are donated, new ones for each."""
+    if not one.donated:
+        return [args] * number
+    copies = [jax.tree.map(lambda x: x.copy(), args) for _ in range(number)]
+    return jax.block_until_ready(copies)
 
 
 def _memory(key: str) -> float | None:
@@ -250,47 +260,63 @@ def _rows(
 
 
 def table(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """A line a program: bytes beyond the arguments and milliseconds, by XLA's choice and ours."""
-    return [_line(name, of) for name, of in _by_program(rows).items()]
+    """A line a program: bytes in use beyond the arguments, and milliseconds, by XLA's choice and
+    ours; ours over XLA's, and what is as fast over XLA's where that ran, too."""
+    by_program = _by_program(rows)
+    faster = any(method == IN_TIME for of in by_program.values() for method, _ in of)
+    return [_line(name, of) | (_in_time(of) if faster else {}) for name, of in by_program.items()]
 
 
 def _line(name: str, of: Mapping[tuple[str, str], float]) -> dict[str, str]:
     line = {"program": name}
     for label, method in (("XLA", PLAIN), ("ours", OURS)):
-        line[f"{label}, compiled"] = human_bytes(of[method, "total_bytes"])
-        peak = of.get((method, "peak_bytes"))
-        line[f"{label}, in use"] = human_bytes(peak) if peak else ""
-        seconds = of.get((method, "run_seconds"))
+        peak, seconds = of.get((method, "peak_bytes")), of.get((method, "run_seconds"))
+        line[label] = human_bytes(peak) if peak else ""
         line[f"{label}, ms"] = f"{1e3 * seconds:.3g}" if seconds else "doesn't fit"
-    for label, ratio in ratios(of).items():
-        line[label] = "" if ratio is None else f"{ratio:.3f}"
+    line |= {label: _ratio(found) for label, found in ratios(of, OURS).items()}
     line["difference"] = f"{of[OURS, 'difference']:.1g}" if (OURS, "difference") in of else ""
     return line
 
 
-def ratios(of: Mapping[tuple[str, str], float]) -> dict[str, float | None]:
-    """Ours over XLA's own choice, of one program: bytes as compiled and in use, and time; estimates
-    of it, too. None for what there isn't."""
+def _in_time(of: Mapping[tuple[str, str], float]) -> dict[str, str]:
+    found = ratios(of, IN_TIME)
+    return {f"in time: {label}": _ratio(found[label]) for label in ("bytes in use", "time")}
+
+
+def _ratio(found: float | None) -> str:
+    return "" if found is None else f"{found:.3f}"
+
+
+def ratios(of: Mapping[tuple[str, str], float], method: str) -> dict[str, float | None]:
+    """A method's over XLA's own choice, of one program: bytes as compiled and in use, and time;
+    estimates of it, too. None for what there isn't."""
 
     def ratio(metric: str) -> float | None:
-        both = of.get((OURS, metric)), of.get((PLAIN, metric))
+        both = of.get((method, metric)), of.get((PLAIN, metric))
         return both[0] / both[1] if both[0] and both[1] else None
 
     return {
         "bytes": ratio("total_bytes"),
         "bytes in use": ratio("peak_bytes"),
-        "time": of.get((OURS, "run_ratio")),
+        "time": of.get((method, "run_ratio")),
         "estimated": ratio("estimated_seconds"),
     }
 
 
 def summary(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """Geometric means over programs, 95 % intervals (from ten on) and ranges: without a budget, and
-    within one."""
-    found = {name: ratios(of) for name, of in _by_program(rows).items()}
-    lines = []
-    for label, is_in in (("no budget", False), ("in a budget", True)):
-        own = {name: of for name, of in found.items() if ("@" in name) == is_in}
+    """Geometric means over programs, 95 % intervals (from ten on) and ranges: without a budget,
+    within one, and with overlap."""
+    found, lines = _by_program(rows), []
+    for label, method, is_in in (
+        ("ours", OURS, False),
+        ("in a budget", OURS, True),
+        ("in time", IN_TIME, False),
+    ):
+        own = {
+            name: ratios(of, method)
+            for name, of in found.items()
+            if ("@" in name) == is_in and (method, "total_bytes") in of
+        }
         if not own:
             continue
         line = {"programs": label, "number": str(len(own))}

@@ -5,7 +5,7 @@ import pytest
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.errors import OptionError
 from regal_jax.studies.compiler import device_runs
-from regal_jax.studies.compiler.device_runs import OURS, Settings
+from regal_jax.studies.compiler.device_runs import IN_TIME, OURS, Settings
 from tests.experiments.test_launchers import EXPERIMENTS, launch
 
 MIB = 2**20
@@ -32,18 +32,29 @@ ROWS = rows_of(
 
 def test_a_line_a_program():
     line, other = device_runs.table(ROWS)
-    assert (line["XLA, compiled"], line["ours, in use"]) == ("4.00 MiB", "2.00 MiB")
+    assert (line["XLA"], line["ours"]) == ("4.00 MiB", "2.00 MiB")
     assert (line["bytes"], line["bytes in use"]) == ("0.250", "0.500")
     assert (line["time"], line["estimated"], line["ours, ms"]) == ("1.600", "1.200", "3")
     assert (other["XLA, ms"], other["ours, ms"], other["time"]) == ("doesn't fit", "1", "")
 
 
+def test_what_is_as_fast_has_columns_of_its_own():
+    more = {"total_bytes": 2 * MIB, "peak_bytes": 3 * MIB, "run_ratio": 1.01}
+    rows = [
+        {"graph": "vit/training", "method": IN_TIME, "metric": metric, "value": str(value)}
+        for metric, value in more.items()
+    ]
+    line, other = device_runs.table(ROWS + rows)
+    assert (line["in time: bytes in use"], line["in time: time"]) == ("0.750", "1.010")
+    assert other["in time: time"] == ""
+    assert device_runs.summary(ROWS + rows)[-1]["time"] == "1.010 (1.01 to 1.01)"
+    assert "in time: time" not in device_runs.table(ROWS)[0]
+
+
 def test_means_are_of_programs_that_both_ran():
     alone, budget = device_runs.summary(ROWS)
-    assert (alone["programs"], alone["number"], alone["time"]) == (
-        *("no budget", "1"),
-        "1.600 (1.60 to 1.60)",
-    )
+    assert (alone["programs"], alone["number"]) == ("ours", "1")
+    assert alone["time"] == "1.600 (1.60 to 1.60)"
     assert (budget["bytes"], budget["time"]) == ("0.250 (0.25 to 0.25)", "")
 
 

@@ -107,8 +107,10 @@ def measure(settings: Settings, folder: Path) -> list[Row]:
 def executables(name: str, settings: Settings, path: Path) -> dict[str, Executable]:
     """Compiles a program as XLA does and as ``rj.jit`` does, by method; for a worker.
 
-    Several workers share a device, so that it isn't taken whole by the first.
+    Several workers share a device, so that it isn't taken whole by the first. What comes out of
+    JAX's cache of compiled programs can't be written to a file again.
     """
+    jax.config.update("jax_enable_compilation_cache", False)
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     name, _, budget = name.partition("@")
     one = jax_train_steps.program(name)

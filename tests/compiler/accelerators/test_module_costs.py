@@ -23,8 +23,34 @@ def test_a_roofline_by_hand():
     assert costs.kernels == 2
     assert costs.flops == flops + 2**20
     assert costs.bytes_accessed == 5 * array
-    product = max(flops / 494.7e12, 3 * array / 3.35e12)
-    assert costs.seconds == pytest.approx(product + 2 * array / 3.35e12)
+    product = max(flops / (0.4 * 494.7e12), 3 * array / (0.8 * 3.35e12))
+    assert costs.seconds == pytest.approx(2 * 2.3e-6 + product + 2 * array / (0.8 * 3.35e12))
+
+
+LIBRARIES = """
+HloModule libraries, is_scheduled=true
+ENTRY main {
+  x = f32[8,32,32,16] parameter(0)
+  kernel = f32[64,3,3,16] parameter(1)
+  conv = (f32[8,32,32,64], u8[4096]) custom-call(x, kernel), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_o01i->b01f, custom_call_target="__cudnn$convForward"
+  out = f32[8,32,32,64] get-tuple-element(conv), index=0
+  slope = (f32[64,3,3,16], u8[4096]) custom-call(x, out), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_o01i->b01f, custom_call_target="__cudnn$convBackwardFilter"
+  back = (f32[8,32,32,16], u8[4096]) custom-call(out, kernel), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_o01i->b01f, custom_call_target="__cudnn$convBackwardInput"
+  a = f32[32,128] parameter(2)
+  b = f32[32,256] parameter(3)
+  gemm = (f32[128,256], s8[33554432]) custom-call(a, b), custom_call_target="__cublas$lt$matmul", backend_config={"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["0"],"rhs_contracting_dimensions":["0"]}}}
+  ROOT all = ((f32[64,3,3,16], u8[4096]), (f32[8,32,32,16], u8[4096]), (f32[128,256], s8[33554432])) tuple(slope, back, gemm)
+}
+"""  # noqa: E501
+
+
+def test_calls_of_libraries_by_hand():
+    """A convolution and both of its gradients have the same FLOPs; a workspace is no result."""
+    costs = module_costs(parse_module(LIBRARIES), H100)
+    convolution, product = 2 * 8 * 32 * 32 * 64 * 3 * 3 * 16, 2 * 128 * 256 * 32
+    assert costs.flops == 3 * convolution + product
+    x, out, kernel = 4 * 8 * 32 * 32 * 16, 4 * 8 * 32 * 32 * 64, 4 * 64 * 3 * 3 * 16
+    assert costs.bytes_accessed == 3 * (x + out + kernel) + 4 * (32 * 128 + 32 * 256 + 128 * 256)
 
 
 LOOP = """

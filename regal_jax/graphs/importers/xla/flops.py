@@ -4,7 +4,8 @@
 |---|---|
 | dot | 2 * output elements * contracted elements |
 | convolution | 2 * output elements * kernel elements / output features / dilation of the input; padding is counted as if dense |
-| custom-call of a matrix product (``matmul``, ``gemm``) | 2 * output elements * last size of the first operand |
+| custom-call of a matrix product (``matmul``, ``gemm``) | 2 * output elements * contracted elements |
+| custom-call of a convolution (cuDNN's), or its gradient | as the convolution |
 | fusion, call | those of the body |
 | while | those of the body, times the trip count where it is known |
 | conditional | those of the largest branch |
@@ -16,13 +17,14 @@
 | data movement, constants, random bits, calls of unknown code | 0 |
 | everything else | 1 per output element |
 
-Bytes: operands and results, but of an operand that a fusion's body only slices or gathers from, what
+A library's workspace is no result, and no bytes. Bytes: operands and results, but of an operand that a fusion's body only slices or gathers from, what
 these read; and of a dynamic-update-slice, alone or as a fusion's root, twice the update in place of the
 array.
 """  # noqa: E501
 
 import math
 import re
+from collections.abc import Sequence
 
 from regal_jax.graphs.importers.xla.text import (
     BODIES,
@@ -79,7 +81,9 @@ def instruction_bytes(module: Module, computation: Computation, one: Instruction
     if one.opcode in _SLICES:
         return 2 * num_bytes(one.shape)
     if one.opcode != "fusion":
-        return num_bytes(one.shape) + sum(num_bytes(operand.shape) for operand in operands)
+        return sum(map(num_bytes, _results(one))) + sum(
+            num_bytes(operand.shape) for operand in operands
+        )
     body = module.computations[called_bodies(module, one)[0]]
     return _written(body, one) + sum(_read(body, index, one) for index, one in enumerate(operands))
 
@@ -120,9 +124,9 @@ def _own_flops(computation: Computation, one: Instruction) -> float:
         contracted = one.attribute("lhs_contracting_dims") or ""
         return 2 * output * math.prod(arrays[0].dims[int(d)] for d in contracted.split(",") if d)
     if one.opcode == "convolution":
-        return 2 * output * arrays[1].elements / _output_features(one, arrays[1]) / _dilation(one)
-    if one.opcode == "custom-call" and re.search("matmul|gemm", one.attributes, re.IGNORECASE):
-        return 2 * output * (arrays[0].dims[-1] if arrays and arrays[0].dims else 1)
+        return _convolution(one, output, arrays[1]) / _dilation(one)
+    if one.opcode == "custom-call":
+        return _library_flops(one, arrays)
     if one.opcode in ("reduce", "all-reduce", "reduce-scatter"):
         return num_elements(tuple(shapes[: max(len(shapes) // 2, 1)]))
     if one.opcode in ("reduce-window", "select-and-scatter"):
@@ -136,6 +140,38 @@ def _own_flops(computation: Computation, one: Instruction) -> float:
         elements = max([array.elements for array in arrays], default=1)
         return (1 if one.opcode == "sort" else 5) * elements * math.log2(max(elements, 2))
     return 0 if one.opcode in _FREE else output
+
+
+def _library_flops(one: Instruction, arrays: Sequence[Array]) -> float:
+    """FLOPs of a call of a library that is known, else 0."""
+    target, (result, *_) = one.attribute("custom_call_target") or "", _results(one)
+    if len(arrays) < 2:
+        return 0
+    if re.search("matmul|gemm", target, re.IGNORECASE):
+        stated = re.search(r'lhs_contracting_dimensions":\[([^\]]*)', one.attributes)
+        places = [int(place) for place in re.findall(r"\d+", stated[1])] if stated else [-1]
+        return 2 * result.elements * math.prod(arrays[0].dims[place] for place in places)
+    if "$convBackwardFilter" in target:
+        return _convolution(one, arrays[1].elements, result)
+    if "$convBackwardInput" in target:
+        return _convolution(one, arrays[0].elements, arrays[1])
+    if "$conv" in target:
+        return _convolution(one, result.elements, arrays[1])
+    return 0
+
+
+def _results(one: Instruction) -> list[Array]:
+    """The arrays that an instruction makes, without the workspace of cuDNN and cuBLAS."""
+    arrays = list(leaves(one.shape))
+    is_library = (one.attribute("custom_call_target") or "").startswith("__cu")
+    if is_library and len(arrays) > 1 and arrays[-1].dtype in ("s8", "u8"):
+        arrays.pop()
+    return arrays
+
+
+def _convolution(one: Instruction, output: int, kernel: Array) -> float:
+    """FLOPs, by the elements of the output of the forward one."""
+    return 2 * output * kernel.elements / _output_features(one, kernel)
 
 
 def _dilation(one: Instruction) -> int:

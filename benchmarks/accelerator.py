@@ -3,7 +3,7 @@
     python benchmarks/accelerator.py --batches 100 1000 10000 100000
 
 Runs on JAX's default device: on a CPU it says how far the pure-JAX path is behind, on a GPU or TPU
-how large a batch has to be to be ahead.
+how large a batch has to be to be ahead. --csv keeps the rows, which docs/results/speed.md shows.
 """
 
 import argparse
@@ -17,6 +17,9 @@ from regal_jax.environments.placement import batch as placement_batch
 from regal_jax.environments.placement import columns
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.reporting import results, tables
+from regal_jax.reporting.results import Row
+from regal_jax.studies.compiler import evaluation_speed
 
 
 def main() -> None:
@@ -28,17 +31,20 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=batches)
     parser.add_argument("--num_devices", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--csv", help="file that the rows are added to")
     flags = parser.parse_args()
-    device = jax.devices()[0]
-    print(f"{instances.machine()}; JAX on {device.device_kind} ({device.platform})")
-    header = ["graph", "ops", "batch", "JAX us/eval", "CPU kernel us/eval", "JAX / CPU speed"]
-    rows = []
-    for graph in instances.graphs_of_sizes(flags.data_dir, flags.sizes):
-        rows += [measure(graph, batch, flags) for batch in flags.batches]
-    instances.print_table([*header, "first call s", "largest difference"], rows)
+    rows = [
+        row
+        for graph in instances.graphs_of_sizes(flags.data_dir, flags.sizes)
+        for batch in flags.batches
+        for row in measure(graph, batch, flags)
+    ]
+    if flags.csv:
+        results.append_results(flags.csv, rows, evaluation_speed.COLUMNS)
+    print(tables.text_table(evaluation_speed.table(rows)))
 
 
-def measure(graph: ComputationGraph, batch: int, flags) -> list[object]:
+def measure(graph: ComputationGraph, batch: int, flags) -> list[Row]:
     num_devices = flags.num_devices
     problem = PlacementProblem(graph, num_devices, backend="jax")
     costs = jax.jit(problem.fitness)
@@ -51,14 +57,21 @@ def measure(graph: ComputationGraph, batch: int, flags) -> list[object]:
 
     first, found = timed(lambda: jax.block_until_ready(costs(on_device)))
     difference = np.max(np.abs(np.asarray(found) / compiled() - 1))
-    pure, native_seconds = (
-        min(timed(run)[0] for _ in range(flags.repeats))
+    pure, native = (
+        min(timed(run)[0] for _ in range(flags.repeats)) / batch * 1e6
         for run in (lambda: jax.block_until_ready(costs(on_device)), compiled)
     )
-    microseconds = [pure / batch * 1e6, native_seconds / batch * 1e6]
-    speed = native_seconds / pure
-    name = graph.name[:32]
-    return [name, graph.num_ops, batch, *microseconds, speed, first, float(difference)]
+    common = {"graph": graph.name, "seed": 0, "ops": graph.num_ops, "batch": batch}
+    common |= {"device": jax.devices()[0].device_kind, "cores": instances.cores()}
+    return [
+        common | {"method": method, "metric": metric, "value": float(value)}
+        for method, metric, value in (
+            (evaluation_speed.PURE, evaluation_speed.MICROSECONDS, pure),
+            (evaluation_speed.KERNEL, evaluation_speed.MICROSECONDS, native),
+            (evaluation_speed.PURE, "first_seconds", first),
+            (evaluation_speed.PURE, "difference", difference),
+        )
+    ]
 
 
 def timed(run):

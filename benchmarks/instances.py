@@ -22,9 +22,14 @@ def graphs_of_sizes(data_dir: str | None, sizes: list[int]) -> list[ComputationG
     return chosen
 
 
+def cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def machine() -> str:
     """The cores this process may use."""
-    return f"{len(os.sched_getaffinity(0))} CPU cores"
+    return f"{cores()} CPU cores"
 
 
 def print_table(header: list[str], rows: list[list[object]]) -> None:

@@ -22,6 +22,7 @@ from regal_jax.reporting.statistics import LEAST_GRAPHS
 from regal_jax.studies import recompute, systems
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.paired import paired_table
+from regal_jax.studies.compiler import evaluation_speed
 from regal_jax.studies.compiler import tables as compiler_tables
 from regal_jax.studies.flags import option
 from regal_jax.studies.gflownet import tables as gflownet_tables
@@ -244,6 +245,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "onnx": compiler_tables.onnx_page,
         "accelerators": compiler_tables.accelerators_page,
         "device_runs": compiler_tables.device_runs_page,
+        "evaluation_speed": evaluation_speed.page,
         "search_costs": compiler_tables.search_costs_page,
         "memory_budget": compiler_tables.memory_budget_page,
         "auto_stop": early_stops,

@@ -2,11 +2,12 @@
 
   python experiments/device_runs.py --flagfile=experiments/flags/smoke/device_runs.flags
 
-Every program is compiled both ways, and both run, in turns, in a process of their own. Decisions
-can have been made on a machine without the device (--orders). Results are rows of a CSV; a run
-resumes.
+Every program is compiled both ways, and both run, in turns, in a process of their own. With
+--accelerator only decisions are made (--orders), on a machine that needs no such device. Results
+are rows of a CSV; a run resumes.
 """
 
+import jax
 from absl.flags import FLAGS
 
 from regal_jax.reporting import tables
@@ -18,6 +19,11 @@ DEFAULTS = Settings(output_dir="results/device_runs")
 
 
 def main(settings, folder) -> None:
+    if settings.accelerator:
+        jax.config.update("jax_enable_compilation_cache", False)  # programs are compiled, not run
+        for line in device_runs.decide(settings):
+            print(line, flush=True)
+        return
     rows = device_runs.measure(settings, folder())
     print(tables.text_table(device_runs.table(rows)))
     print(f"\nOver XLA's own choice, on {rows[0]['device']}")

@@ -1,7 +1,10 @@
 """The study of programs on accelerators, by a TPU's compiler."""
 
+import pytest
+
+from regal_jax.errors import OptionError
 from regal_jax.reporting import results
-from regal_jax.studies.compiler import search_costs
+from regal_jax.studies.compiler import device_runs, search_costs
 from tests.compiler.accelerators.targets import compiler_for
 from tests.experiments.test_launchers import EXPERIMENTS, launch
 
@@ -32,3 +35,21 @@ def test_search_costs_smoke(tmp_path):
         assert of["rounds"] >= int(rows[0]["ops"])
     assert launch("search_costs.py", *arguments) == output
     assert results.read_results(tmp_path / "results.csv") == rows
+
+
+def test_decisions_are_made_without_the_device(tmp_path):
+    compiler_for("v5e")
+    arguments = (
+        *("--accelerator=v5e", "--programs=mmoe/training", "--top_k=1"),
+        *(f"--orders={tmp_path / 'orders'}", f"--output_dir={tmp_path}"),
+    )
+    first, again = launch("device_runs.py", *arguments), launch("device_runs.py", *arguments)
+    assert first.startswith("mmoe/training: ")
+    assert "decided before" in again
+    assert len(list((tmp_path / "orders").iterdir())) == 1
+    assert not (tmp_path / "results.csv").exists()
+
+
+def test_decisions_that_nobody_keeps_are_not_made(tmp_path):
+    with pytest.raises(OptionError, match="without a folder"):
+        next(device_runs.decide(device_runs.Settings(accelerator="v5e")))

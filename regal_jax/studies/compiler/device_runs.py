@@ -11,7 +11,7 @@ import pickle
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,12 +19,13 @@ from typing import Any, NamedTuple
 import jax
 from jax.experimental import serialize_executable
 
-from regal_jax.compiler.accelerators.accelerator import target_of
-from regal_jax.compiler.accelerators.measure import measured
+from regal_jax.compiler.accelerators.accelerator import accelerator, target_of
+from regal_jax.compiler.accelerators.measure import measured, placed
 from regal_jax.compiler.routes import compile_best
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.settings import Options, Search
 from regal_jax.datasets import jax_train_steps
+from regal_jax.errors import OptionError
 from regal_jax.options import byte_count
 from regal_jax.reporting import progress
 from regal_jax.reporting.results import Row
@@ -35,9 +36,6 @@ from regal_jax.studies.compiler.accelerator_memory import IN_TIME, OURS, mean
 from regal_jax.studies.flags import option
 from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.settings import Output
-
-WAYS = {"XLA": PLAIN, "ours": OURS, "in time": IN_TIME}
-"""Methods by what tables call them; the last is that of ``rj.jit(overlap=True)``."""
 
 BLOCK_SECONDS = 0.05
 """Of calls that are timed together: most is the device's time then, not the host's."""
@@ -56,6 +54,7 @@ class Settings(Output):
         ("unet/training*8",), "family/mode, *N of N times the batch, @BYTES in a memory budget."
     )
     orders: str = option("", "Folder of decisions, kept for other runs; those of rj.jit(cache=).")
+    accelerator: str = option("", "Decide for it, with no device, and run nothing: h200, ...")
     top_k: int = option(4, "Ways that are compiled where no decision is kept.")
     seed: int = option(0, "Of the search.")
     overlap: bool = option(False, "Whether rj.jit(overlap=True) runs, too.")
@@ -104,6 +103,24 @@ def measure(settings: Settings, folder: Path) -> list[Row]:
     return [row for name in settings.programs for row in kept[key_of[name]]]
 
 
+def decide(settings: Settings) -> Iterator[str]:
+    """Decides for devices that aren't there; a line for people on each program.
+
+    Raises OptionError without a folder to keep decisions in, or for a name that is none.
+    """
+    if not settings.orders:
+        raise OptionError("orders: without a folder, decisions aren't kept")
+    target = accelerator(settings.accelerator)
+    for name in settings.programs:
+        one = jax_train_steps.program(name.partition("@")[0])
+        args, _ = placed(target, one.shapes, {})
+        traced = one.jitted().trace(*args)
+        lowered = traced.lower()
+        for method in _methods(settings):
+            _, report = compile_best(traced, lowered, _options(name, settings, method))
+            yield f"{name}: {report}"
+
+
 def executables(name: str, settings: Settings, path: Path) -> dict[str, Executable]:
     """Compiles a program as XLA does and as ``rj.jit`` does, by method; for a worker.
 
@@ -112,30 +129,39 @@ def executables(name: str, settings: Settings, path: Path) -> dict[str, Executab
     """
     jax.config.update("jax_enable_compilation_cache", False)
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    name, _, budget = name.partition("@")
-    one = jax_train_steps.program(name)
+    one = jax_train_steps.program(name.partition("@")[0])
     traced = one.jitted().trace(*one.shapes)
     lowered = traced.lower()
-    options = Options(
-        Search(seed=settings.seed),
-        settings.top_k,
-        Path(settings.orders) if settings.orders else None,
-        memory_budget=byte_count(budget) if budget else None,
-    )
     found = {}
-    for number, method in enumerate(list(WAYS.values())[: 3 if settings.overlap else 2]):
+    for number, method in enumerate((PLAIN, *_methods(settings))):
         begin, way = time.perf_counter(), PLAIN
         if method == PLAIN:
             compiled = lowered.compile()
         else:
-            how = options._replace(overlap=method == IN_TIME)
-            compiled, report = compile_best(traced, lowered, how)
+            compiled, report = compile_best(traced, lowered, _options(name, settings, method))
             way = report.chosen
         values = {_LAST_METRIC: time.perf_counter() - begin}
         file = path.with_suffix(f".{number}")
         file.write_bytes(pickle.dumps(serialize_executable.serialize(compiled)))
         found[method] = Executable(file, way, _said(compiled, target_of(lowered)) | values)
     return found
+
+
+def _methods(settings: Settings) -> Sequence[str]:
+    """Ours."""
+    return (OURS, IN_TIME) if settings.overlap else (OURS,)
+
+
+def _options(name: str, settings: Settings, method: str) -> Options:
+    """Those of ``rj.jit``."""
+    _, _, budget = name.partition("@")
+    return Options(
+        Search(seed=settings.seed),
+        settings.top_k,
+        Path(settings.orders) if settings.orders else None,
+        method == IN_TIME,
+        byte_count(budget) if budget else None,
+    )
 
 
 def _said(compiled: Any, target: Any) -> dict[str, float]:

@@ -355,6 +355,14 @@ def summary(rows: Sequence[Row]) -> list[dict[str, str]]:
     return lines
 
 
+def sentence(rows: Sequence[Row]) -> str:
+    """What ``summary`` says without a budget, for people."""
+    line = next(line for line in summary(rows) if line["programs"] == "ours")
+    size, time = (line[metric].split(" (")[0] for metric in ("bytes in use", "time"))
+    where, count = rows[0]["device"], line["number"]
+    return f"On one {where}, {count} train steps ran in {size} of XLA's bytes, {time} of its time."
+
+
 def _by_program(rows: Sequence[Row]) -> dict[str, dict[tuple[str, str], float]]:
     found: dict[str, dict[tuple[str, str], float]] = {}
     for row in rows:

@@ -38,6 +38,13 @@ def test_a_line_a_program():
     assert (other["XLA, ms"], other["ours, ms"], other["time"]) == ("doesn't fit", "1", "")
 
 
+def test_a_sentence_for_people():
+    rows = [row | {"device": "A GPU"} for row in ROWS]
+    assert device_runs.sentence(rows) == (
+        "On one A GPU, 1 train steps ran in 0.500 of XLA's bytes, 1.600 of its time."
+    )
+
+
 def test_what_is_as_fast_has_columns_of_its_own():
     more = {"total_bytes": 2 * MIB, "peak_bytes": 3 * MIB, "run_ratio": 1.01}
     rows = [

@@ -124,11 +124,11 @@ def decide(settings: Settings) -> Iterator[str]:
 def executables(name: str, settings: Settings, path: Path) -> dict[str, Executable]:
     """Compiles a program as XLA does and as ``rj.jit`` does, by method; for a worker.
 
-    Several workers share a device, so that it isn't taken whole by the first. What comes out of
+    Several workers share a device: none keeps what it doesn't need just now. What comes out of
     JAX's cache of compiled programs can't be written to a file again.
     """
     jax.config.update("jax_enable_compilation_cache", False)
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    os.environ.setdefault("XLA_PYTHON_CLIENT_ALLOCATOR", "platform")
     one = jax_train_steps.program(name.partition("@")[0])
     traced = one.jitted().trace(*one.shapes)
     lowered = traced.lower()

@@ -21,12 +21,12 @@ DEFAULTS = Settings(output_dir="results/device_runs")
 def main(settings, folder) -> None:
     if settings.accelerator:
         jax.config.update("jax_enable_compilation_cache", False)  # programs are compiled, not run
-        for line in device_runs.decide(settings):
+        for line in device_runs.decide(settings, folder()):
             print(line, flush=True)
         return
     rows = device_runs.measure(settings, folder())
     print(tables.text_table(device_runs.table(rows)))
-    print(f"\nOver XLA's own choice, on {rows[0]['device']}")
+    print(f"\nOver XLA's own choice, on {device_runs.devices(rows)[0]}")
     print(tables.text_table(device_runs.summary(rows)))
 
 

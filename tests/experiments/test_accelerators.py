@@ -47,9 +47,16 @@ def test_decisions_are_made_without_the_device(tmp_path):
     assert first.startswith("mmoe/training: ")
     assert "decided before" in again
     assert len(list((tmp_path / "orders").iterdir())) == 1
+    rows = results.read_results(tmp_path / "decided.csv")
+    assert [(row["method"], row["metric"]) for row in rows] == [
+        (method, metric)
+        for method in ("xla_default", "regal_jax")
+        for metric in ("expected_bytes", "expected_seconds")
+    ]
+    assert float(rows[2]["value"]) <= float(rows[0]["value"])
     assert not (tmp_path / "results.csv").exists()
 
 
 def test_decisions_that_nobody_keeps_are_not_made(tmp_path):
     with pytest.raises(OptionError, match="without a folder"):
-        next(device_runs.decide(device_runs.Settings(accelerator="v5e")))
+        next(device_runs.decide(device_runs.Settings(accelerator="v5e"), tmp_path))

@@ -5,6 +5,7 @@ of its own, alone on the device. What the compiler said of bytes is held against
 peak, and estimated times against measured ones.
 """
 
+import functools
 import math
 import os
 import pickle
@@ -19,8 +20,8 @@ from typing import Any, NamedTuple
 import jax
 from jax.experimental import serialize_executable
 
-from regal_jax.compiler.accelerators.accelerator import accelerator, target_of
-from regal_jax.compiler.accelerators.measure import measured, placed
+from regal_jax.compiler.accelerators.accelerator import Accelerator, accelerator, target_of
+from regal_jax.compiler.accelerators.measure import compile_for, measured, placed
 from regal_jax.compiler.routes import compile_best
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.settings import Options, Search
@@ -44,6 +45,8 @@ MOST_CALLS = 100
 
 EXTRA_COLUMNS = (KEY, "device", "jax", "segments")
 _LAST_METRIC = "compile_seconds"
+EXPECTED_BYTES, EXPECTED_SECONDS = "expected_bytes", "expected_seconds"
+"""Where the device wasn't there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,22 +106,36 @@ def measure(settings: Settings, folder: Path) -> list[Row]:
     return [row for name in settings.programs for row in kept[key_of[name]]]
 
 
-def decide(settings: Settings) -> Iterator[str]:
+def decide(settings: Settings, folder: Path) -> Iterator[str]:
     """Decides for devices that aren't there; a line for people on each program.
 
+    What the compiler says there, and the estimate of time, are rows of ``folder/decided.csv``.
     Raises OptionError without a folder to keep decisions in, or for a name that is none.
     """
     if not settings.orders:
         raise OptionError("orders: without a folder, decisions aren't kept")
     target = accelerator(settings.accelerator)
+    kept = KeptRows(folder / "decided.csv", EXPECTED_SECONDS, EXTRA_COLUMNS)
     for name in settings.programs:
         one = jax_train_steps.program(name.partition("@")[0])
         args, _ = placed(target, one.shapes, {})
         traced = one.jitted().trace(*args)
         lowered = traced.lower()
+        common = {"graph": name, "seed": settings.seed, "device": target.name}
+        common |= {"jax": jax.__version__}
+        rows = _expected(common, PLAIN, PLAIN, compile_for(lowered, target), target)
         for method in _methods(settings):
-            _, report = compile_best(traced, lowered, _options(name, settings, method))
+            compiled, report = compile_best(traced, lowered, _options(name, settings, method))
+            rows += _expected(common, method, report.chosen, compiled, target)
             yield f"{name}: {report}"
+        kept.rows(_key(name, settings, {"accelerator": target.name}), functools.partial(list, rows))
+
+
+def _expected(common: Row, method: str, way: str, compiled: Any, target: Accelerator) -> list[Row]:
+    needs = measured(compiled, target)
+    values = {EXPECTED_BYTES: float(needs.beyond_arguments), EXPECTED_SECONDS: needs.seconds}
+    common = common | {"method": method, "segments": way}
+    return [common | {"metric": metric, "value": value} for metric, value in values.items()]
 
 
 def executables(name: str, settings: Settings, path: Path) -> dict[str, Executable]:
@@ -165,18 +182,14 @@ def _options(name: str, settings: Settings, method: str) -> Options:
 
 
 def _said(compiled: Any, target: Any) -> dict[str, float]:
-    """What the compiler says of a program, and on accelerators what is estimated."""
+    """What the compiler says of a program."""
     memory = compiled.memory_analysis()
     beyond = memory.temp_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
     found = {"total_bytes": float(beyond), "argument_bytes": float(memory.argument_size_in_bytes)}
     if target is None:
         return found
     costs = measured(compiled, target)
-    return found | {
-        "kernels": float(costs.kernels),
-        "estimated_seconds": costs.seconds,
-        "flops": costs.flops,
-    }
+    return found | {"kernels": float(costs.kernels), "flops": costs.flops}
 
 
 def run(name: str, programs: Mapping[str, Executable], blocks: int) -> dict[tuple[str, str], float]:
@@ -308,7 +321,7 @@ def _line(name: str, of: Mapping[tuple[str, str], float]) -> dict[str, str]:
 
 def _in_time(of: Mapping[tuple[str, str], float]) -> dict[str, str]:
     found = ratios(of, IN_TIME)
-    return {f"in time: {label}": _ratio(found[label]) for label in ("bytes in use", "time")}
+    return {f"in time: {label}": _ratio(found[label]) for label in ("in use", "time")}
 
 
 def _ratio(found: float | None) -> str:
@@ -316,8 +329,8 @@ def _ratio(found: float | None) -> str:
 
 
 def ratios(of: Mapping[tuple[str, str], float], method: str) -> dict[str, float | None]:
-    """A method's over XLA's own choice, of one program: bytes as compiled and in use, and time;
-    estimates of it, too. None for what there isn't."""
+    """A method's over XLA's own choice, of one program: bytes as compiled and in use, and time, and
+    what was expected of them without the device. None for what there isn't."""
 
     def ratio(metric: str) -> float | None:
         both = of.get((method, metric)), of.get((PLAIN, metric))
@@ -325,9 +338,10 @@ def ratios(of: Mapping[tuple[str, str], float], method: str) -> dict[str, float 
 
     return {
         "bytes": ratio("total_bytes"),
-        "bytes in use": ratio("peak_bytes"),
+        "in use": ratio("peak_bytes"),
         "time": of.get((method, "run_ratio")),
-        "estimated": ratio("estimated_seconds"),
+        "bytes expected": ratio(EXPECTED_BYTES),
+        "time expected": ratio(EXPECTED_SECONDS),
     }
 
 
@@ -348,7 +362,7 @@ def summary(rows: Sequence[Row]) -> list[dict[str, str]]:
         if not own:
             continue
         line = {"programs": label, "number": str(len(own))}
-        for metric in ("bytes", "bytes in use", "time", "estimated"):
+        for metric in ratios({}, method):
             known = {name: one for name, of in own.items() if (one := of[metric]) is not None}
             line[metric] = mean(known) if known else ""
         lines.append(line)
@@ -358,9 +372,14 @@ def summary(rows: Sequence[Row]) -> list[dict[str, str]]:
 def sentence(rows: Sequence[Row]) -> str:
     """What ``summary`` says without a budget, for people."""
     line = next(line for line in summary(rows) if line["programs"] == "ours")
-    size, time = (line[metric].split(" (")[0] for metric in ("bytes in use", "time"))
-    where, count = rows[0]["device"], line["number"]
+    size, time = (line[metric].split(" (")[0] for metric in ("in use", "time"))
+    where, count = devices(rows)[0], line["number"]
     return f"On one {where}, {count} train steps ran in {size} of XLA's bytes, {time} of its time."
+
+
+def devices(rows: Sequence[Row]) -> list[str]:
+    """Those that programs ran on."""
+    return list(dict.fromkeys(str(row["device"]) for row in rows if row["metric"] == "ran"))
 
 
 def _by_program(rows: Sequence[Row]) -> dict[str, dict[tuple[str, str], float]]:

@@ -63,16 +63,14 @@ def search_costs_page(rows: Sequence[Row]) -> str:
 
 
 def device_runs_page(rows: Sequence[Row]) -> str:
-    """Programs that ran on devices, in Markdown."""
-    parts = []
-    for device in dict.fromkeys(row["device"] for row in rows):
-        own = [row for row in rows if row["device"] == device]
-        parts += [
-            f"On one {device} (JAX {_only(own, 'jax')}):",
-            markdown_table(device_runs.table(own)),
-            _MEANS,
-            markdown_table(device_runs.summary(own)),
-        ]
+    """Programs that ran on a device, in Markdown."""
+    (device,) = device_runs.devices(rows)
+    parts = [
+        f"On one {device} (JAX {_only(rows, 'jax')}):",
+        markdown_table(device_runs.table(rows)),
+        _MEANS,
+        markdown_table(device_runs.summary(rows)),
+    ]
     return "\n\n".join(parts) + "\n"
 
 

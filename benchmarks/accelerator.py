@@ -19,6 +19,7 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting import results, tables
 from regal_jax.reporting.results import Row
+from regal_jax.studies import keys
 from regal_jax.studies.compiler import evaluation_speed
 
 
@@ -63,6 +64,8 @@ def measure(graph: ComputationGraph, batch: int, flags) -> list[Row]:
     )
     common = {"graph": graph.name, "seed": 0, "ops": graph.num_ops, "batch": batch}
     common |= {"device": jax.devices()[0].device_kind, "cores": instances.cores()}
+    settings = {"batch": batch, "num_devices": num_devices, "cores": instances.cores()}
+    common["key"] = keys.key(graph=graph, settings=settings, machine=keys.machine())
     return [
         common | {"method": method, "metric": metric, "value": float(value)}
         for method, metric, value in (

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.tables import markdown_table
+from regal_jax.studies.kept import KEY
 
 PURE, KERNEL = "pure JAX", "compiled kernel"
 MICROSECONDS = "us an evaluation"
-COLUMNS = ("device", "cores", "batch", "ops")
+COLUMNS = (KEY, "device", "cores", "batch", "ops")
 
 
 def table(rows: Sequence[Row]) -> list[dict[str, str]]:

@@ -12,7 +12,7 @@ from absl.flags import FLAGS
 
 from regal_jax.reporting import tables
 from regal_jax.studies import launch
-from regal_jax.studies.compiler import device_runs
+from regal_jax.studies.compiler import device_runs, device_tables
 from regal_jax.studies.compiler.device_runs import Settings
 
 DEFAULTS = Settings(output_dir="results/device_runs")
@@ -25,9 +25,9 @@ def main(settings, folder) -> None:
             print(line, flush=True)
         return
     rows = device_runs.measure(settings, folder())
-    print(tables.text_table(device_runs.table(rows)))
-    print(f"\nOver XLA's own choice, on {device_runs.devices(rows)[0]}")
-    print(tables.text_table(device_runs.summary(rows)))
+    print(tables.text_table(device_tables.table(rows)))
+    print(f"\nOver XLA's own choice, on {device_tables.devices(rows)[0]}")
+    print(tables.text_table(device_tables.summary(rows)))
 
 
 if __name__ == "__main__":

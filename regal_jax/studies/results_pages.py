@@ -22,7 +22,7 @@ from regal_jax.reporting.statistics import LEAST_GRAPHS
 from regal_jax.studies import recompute, systems
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.comparison.paired import paired_table
-from regal_jax.studies.compiler import device_runs, evaluation_speed
+from regal_jax.studies.compiler import device_tables, evaluation_speed
 from regal_jax.studies.compiler import tables as compiler_tables
 from regal_jax.studies.flags import option
 from regal_jax.studies.gflownet import tables as gflownet_tables
@@ -261,7 +261,7 @@ SUMMARIES: Mapping[str, Callable[[systems.Read], str]] = MappingProxyType(
     {
         "surprises": lambda read: compiler_tables.surprises(read("xla"), read("onnx")),
         "systems": systems.table,
-        "on_a_device": lambda read: device_runs.sentence(read("device_runs")),
+        "on_a_device": lambda read: device_tables.sentence(read("device_runs")),
     }
 )
 """Tables of several files' rows."""

@@ -1,24 +1,19 @@
 """Programs run on the device that is here, as XLA compiles them and as ``rj.jit`` does.
 
 First all are compiled, by workers, and their executables kept; then each program runs in a process
-of its own, alone on the device. What the compiler said of bytes is held against the allocator's
-peak, and estimated times against measured ones.
+of its own, alone on the device (``executable``).
 """
 
 import functools
-import math
 import os
-import pickle
-import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-from jax.experimental import serialize_executable
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator, accelerator, target_of
 from regal_jax.compiler.accelerators.measure import compile_for, measured, placed
@@ -30,23 +25,16 @@ from regal_jax.errors import OptionError
 from regal_jax.options import byte_count
 from regal_jax.reporting import progress
 from regal_jax.reporting.results import Row
-from regal_jax.reporting.tables import human_bytes
 from regal_jax.studies import executors, keys
-from regal_jax.studies.compiler import side_by_side
-from regal_jax.studies.compiler.accelerator_memory import IN_TIME, OURS, mean
+from regal_jax.studies.compiler import executable, side_by_side
+from regal_jax.studies.compiler.accelerator_memory import IN_TIME, OURS
+from regal_jax.studies.compiler.device_tables import EXPECTED_BYTES, EXPECTED_SECONDS
 from regal_jax.studies.flags import option
 from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.settings import Output
 
-BLOCK_SECONDS = 0.05
-"""Of calls that are timed together: most is the device's time then, not the host's."""
-MOST_CALLS = 100
-"""Of one block."""
-
 EXTRA_COLUMNS = (KEY, "device", "jax", "segments")
 _LAST_METRIC = "compile_seconds"
-EXPECTED_BYTES, EXPECTED_SECONDS = "expected_bytes", "expected_seconds"
-"""Where the device wasn't there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,20 +53,6 @@ class Settings(Output):
     executor: str = option("processes:1", f"Where programs are compiled: {executors.KINDS}.")
 
 
-class Executable(NamedTuple):
-    """A compiled program in a file.
-
-    Attributes:
-      path: of what ``serialize_executable`` gives, pickled.
-      way: of running it, its name.
-      values: what its compiler says, by metric.
-    """
-
-    path: Path
-    way: str
-    values: Mapping[str, float]
-
-
 def measure(settings: Settings, folder: Path) -> list[Row]:
     """Rows of every program, appended to ``folder/results.csv``; those that are there, of the same
     program, settings, JAX and device, are not made again.
@@ -93,13 +67,15 @@ def measure(settings: Settings, folder: Path) -> list[Row]:
     missing = [name for name in settings.programs if key_of[name] not in kept]
     with tempfile.TemporaryDirectory(dir=folder) as programs:
         tasks = [(name, settings, Path(programs) / str(n)) for n, name in enumerate(missing)]
-        made: dict[str, dict[str, Executable]] = {}
+        made: dict[str, dict[str, executable.Executable]] = {}
         with progress.bar("compiling", len(tasks)) as update:
             for number, found in executors.completed(settings.executor, executables, tasks):
                 made[missing[number]] = found
                 update(len(made), missing[number])
         for name in progress.each("running", missing):
-            ran = side_by_side.in_process(run, name.partition("@")[0], made[name], settings.blocks)
+            ran = side_by_side.in_process(
+                executable.run, name.partition("@")[0], made[name], settings.blocks
+            )
             common = {"graph": name, "seed": settings.seed, "device": machine["device"]}
             common |= {"jax": machine["jax"]}
             kept.add(key_of[name], _rows(common, made[name], ran))
@@ -138,7 +114,7 @@ def _expected(common: Row, method: str, way: str, compiled: Any, target: Acceler
     return [common | {"metric": metric, "value": value} for metric, value in values.items()]
 
 
-def executables(name: str, settings: Settings, path: Path) -> dict[str, Executable]:
+def executables(name: str, settings: Settings, path: Path) -> dict[str, executable.Executable]:
     """Compiles a program as XLA does and as ``rj.jit`` does, by method; for a worker.
 
     Several workers share a device: none keeps what it doesn't need just now. What comes out of
@@ -158,9 +134,8 @@ def executables(name: str, settings: Settings, path: Path) -> dict[str, Executab
             compiled, report = compile_best(traced, lowered, _options(name, settings, method))
             way = report.chosen
         values = {_LAST_METRIC: time.perf_counter() - begin}
-        file = path.with_suffix(f".{number}")
-        file.write_bytes(pickle.dumps(serialize_executable.serialize(compiled)))
-        found[method] = Executable(file, way, _said(compiled, target_of(lowered)) | values)
+        values |= _said(compiled, target_of(lowered))
+        found[method] = executable.write(compiled, path.with_suffix(f".{number}"), way, values)
     return found
 
 
@@ -191,100 +166,18 @@ def _said(compiled: Any, target: Any) -> dict[str, float]:
     return found | {"kernels": float(measured(compiled, target).kernels)}
 
 
-def run(name: str, programs: Mapping[str, Executable], blocks: int) -> dict[tuple[str, str], float]:
-    """{(method, metric): value} of a program's executables, run in turns; for a fresh process.
-
-    ``peak_bytes`` is what the allocator's peak rises by above what is in use before the call,
-    where there is such a number. Those with the fewest bytes run first, since that peak is never
-    forgotten: a program that needs less than one before it has that one's.
-    """
-    loaded = {
-        method: serialize_executable.deserialize_and_load(*pickle.loads(one.path.read_bytes()))
-        for method, one in programs.items()
-    }
-    found, results = dict[tuple[str, str], float](), {}
-    one = jax_train_steps.program(name)
-    args = jax.block_until_ready(one.arguments())
-    for method in sorted(loaded, key=lambda method: programs[method].values["total_bytes"]):
-        given = _copies(one, args, 1)[0]
-        before = _memory("bytes_in_use")
-        try:
-            results[method] = jax.device_get(loaded[method](*given))
-        except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error):
-                raise
-        found[method, "ran"] = float(method in results)
-        if before is not None and method in results:
-            found[method, "peak_bytes"] = (_memory("peak_bytes_in_use") or 0.0) - before
-    for method in results.keys() - {PLAIN}:
-        if PLAIN in results:
-            both = results[PLAIN], results[method]
-            found[method, "equal"] = float(side_by_side.same_bits(*both))
-            found[method, "difference"] = side_by_side.largest_difference(*both)
-    return found | _timed(one, args, {method: loaded[method] for method in results}, blocks)
-
-
-def _timed(
-    one: jax_train_steps.Program, args: tuple, programs: Mapping[str, Any], blocks: int
-) -> dict[tuple[str, str], float]:
-    """Medians of seconds of a call, and over the plain program's, block by block."""
-    calls = {method: _calls(one, args, program) for method, program in programs.items()}
-    seconds: dict[str, list[float]] = {method: [] for method in programs}
-    for _ in range(blocks):
-        for method, program in programs.items():
-            seconds[method].append(_block(one, args, program, calls[method]))
-    found = {(method, "run_seconds"): statistics.median(of) for method, of in seconds.items() if of}
-    for method in programs.keys() - {PLAIN}:
-        ratios = [b / a for a, b in zip(seconds.get(PLAIN, ()), seconds[method], strict=False)]
-        if ratios:
-            found[method, "run_ratio"] = statistics.median(ratios)
-            found[method, "run_ratio_least"] = min(ratios)
-            found[method, "run_ratio_most"] = max(ratios)
-    return found
-
-
-def _calls(one: jax_train_steps.Program, args: tuple, program: Any) -> int:
-    """How many calls a block has."""
-    _block(one, args, program, 2)
-    return max(1, min(MOST_CALLS, math.ceil(BLOCK_SECONDS / _block(one, args, program, 2))))
-
-
-def _block(one: jax_train_steps.Program, args: tuple, program: Any, calls: int) -> float:
-    """Seconds of a call among so many, one behind another."""
-    each = _copies(one, args, calls)
-    begin = time.perf_counter()
-    for given in each:
-        result = program(*given)
-    jax.block_until_ready(result)
-    return (time.perf_counter() - begin) / calls
-
-
-def _copies(one: jax_train_steps.Program, args: tuple, number: int) -> list[tuple]:
-    """The arguments of so many calls: where some are donated, new ones for each."""
-    if not one.donated:
-        return [args] * number
-    copies = [jax.tree.map(lambda x: x.copy(), args) for _ in range(number)]
-    return jax.block_until_ready(copies)
-
-
-def _memory(key: str) -> float | None:
-    """A number of the device's allocator; None where it has none, as CPUs'."""
-    stats = jax.local_devices()[0].memory_stats()
-    return None if stats is None else float(stats[key])
-
-
 def _key(name: str, settings: Settings, machine: Mapping[str, Any]) -> str:
     one = jax_train_steps.program(name.partition("@")[0])
     return keys.key(
         name=name,
         program=one.jitted().lower(*one.shapes).as_text(),
-        settings=[settings.top_k, settings.seed, settings.blocks],
+        settings=[settings.top_k, settings.seed, settings.blocks, _methods(settings)],
         machine=machine,
     )
 
 
 def _rows(
-    common: Row, programs: Mapping[str, Executable], ran: Mapping[tuple[str, str], float]
+    common: Row, programs: Mapping[str, executable.Executable], ran: Mapping[tuple[str, str], float]
 ) -> list[Row]:
     """What the compiler says last, since rows with it are whole."""
     said = {
@@ -297,95 +190,3 @@ def _rows(
         | {"method": method, "metric": metric, "value": value, "segments": programs[method].way}
         for (method, metric), value in (dict(ran) | said).items()
     ]
-
-
-def table(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """A line a program: bytes in use beyond the arguments, and milliseconds, by XLA's choice and
-    ours; ours over XLA's, and what is as fast over XLA's where that ran, too."""
-    by_program = _by_program(rows)
-    faster = any(method == IN_TIME for of in by_program.values() for method, _ in of)
-    return [_line(name, of) | (_in_time(of) if faster else {}) for name, of in by_program.items()]
-
-
-def _line(name: str, of: Mapping[tuple[str, str], float]) -> dict[str, str]:
-    line = {"program": name}
-    for label, method in (("XLA", PLAIN), ("ours", OURS)):
-        peak, seconds = of.get((method, "peak_bytes")), of.get((method, "run_seconds"))
-        line[label] = human_bytes(peak) if peak else ""
-        line[f"{label}, ms"] = f"{1e3 * seconds:.3g}" if seconds else "doesn't fit"
-    line |= {label: _ratio(found) for label, found in ratios(of, OURS).items()}
-    line["difference"] = f"{of[OURS, 'difference']:.1g}" if (OURS, "difference") in of else ""
-    return line
-
-
-def _in_time(of: Mapping[tuple[str, str], float]) -> dict[str, str]:
-    found = ratios(of, IN_TIME)
-    return {f"in time: {label}": _ratio(found[label]) for label in ("in use", "time")}
-
-
-def _ratio(found: float | None) -> str:
-    return "" if found is None else f"{found:.3f}"
-
-
-def ratios(of: Mapping[tuple[str, str], float], method: str) -> dict[str, float | None]:
-    """A method's over XLA's own choice, of one program: bytes as compiled and in use, and time, and
-    what was expected of them without the device. None for what there isn't."""
-
-    def ratio(metric: str) -> float | None:
-        both = of.get((method, metric)), of.get((PLAIN, metric))
-        return both[0] / both[1] if both[0] and both[1] else None
-
-    return {
-        "bytes": ratio("total_bytes"),
-        "in use": ratio("peak_bytes"),
-        "time": of.get((method, "run_ratio")),
-        "bytes expected": ratio(EXPECTED_BYTES),
-        "time expected": ratio(EXPECTED_SECONDS),
-    }
-
-
-def summary(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """Geometric means over programs, 95 % intervals (from ten on) and ranges: without a budget,
-    within one, and with overlap."""
-    found, lines = _by_program(rows), []
-    for label, method, is_in in (
-        ("ours", OURS, False),
-        ("in a budget", OURS, True),
-        ("in time", IN_TIME, False),
-    ):
-        own = {
-            name: ratios(of, method)
-            for name, of in found.items()
-            if ("@" in name) == is_in and (method, "total_bytes") in of
-        }
-        if not own:
-            continue
-        line = {"programs": label, "number": str(len(own))}
-        for metric in ratios({}, method):
-            known = {name: one for name, of in own.items() if (one := of[metric]) is not None}
-            line[metric] = mean(known) if known else ""
-        lines.append(line)
-    return lines
-
-
-def sentence(rows: Sequence[Row]) -> str:
-    """What ``summary`` says without a budget, for people."""
-    line = next(line for line in summary(rows) if line["programs"] == "ours")
-    size, time = (line[metric].split(" (")[0] for metric in ("in use", "time"))
-    where, count = devices(rows)[0], line["number"]
-    return (
-        f"On one {where}, {count} train steps ran in {size} of XLA's bytes, {time} of its time.\n"
-    )
-
-
-def devices(rows: Sequence[Row]) -> list[str]:
-    """Those that programs ran on."""
-    return list(dict.fromkeys(str(row["device"]) for row in rows if row["metric"] == "ran"))
-
-
-def _by_program(rows: Sequence[Row]) -> dict[str, dict[tuple[str, str], float]]:
-    found: dict[str, dict[tuple[str, str], float]] = {}
-    for row in rows:
-        of = found.setdefault(str(row["graph"]), {})
-        of[str(row["method"]), str(row["metric"])] = float(row["value"])
-    return found

@@ -6,7 +6,7 @@ from regal_jax.reporting.results import Row
 from regal_jax.reporting.tables import human_bytes, markdown_table
 from regal_jax.studies.compiler import (
     accelerator_memory,
-    device_runs,
+    device_tables,
     memory_budget,
     search_costs,
 )
@@ -64,12 +64,12 @@ def search_costs_page(rows: Sequence[Row]) -> str:
 
 def device_runs_page(rows: Sequence[Row]) -> str:
     """Programs that ran on a device, in Markdown."""
-    (device,) = device_runs.devices(rows)
+    (device,) = device_tables.devices(rows)
     parts = [
         f"On one {device} (JAX {_only(rows, 'jax')}):",
-        markdown_table(device_runs.table(rows)),
+        markdown_table(device_tables.table(rows)),
         _MEANS,
-        markdown_table(device_runs.summary(rows)),
+        markdown_table(device_tables.summary(rows)),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -183,28 +183,29 @@ class Search:
 
     def _try_loops(self) -> None:
         """Compiles the program with each kind of lean loops, once."""
-        known = {one.way for one in self.attempts}
         for loops in range(1, len(self._judge.versions)):
-            way = Way(LEAN, loops=loops)
-            if way not in known:
-                self.attempts.append(self._judge(way))
+            self._try_way(Way(LEAN, loops=loops))
 
     def _try_cuts(self, budget: int) -> None:
         """Compiles the base orders in segments, ever more of them, until one is within the budget:
-        nothing runs again, but what fuses. For accelerators, and once."""
-        if self._judge.target is None or any(one.way.cuts for one in self.attempts):
+        nothing runs again, but what fuses. For accelerators; each once."""
+        if self._judge.target is None:
             return
-        kernels = self._judge.kernels
+        graph, orders = self._judge.kernels.graph, self._lines(0).orders
+        places = {name: valleys(live_bytes(graph, order)) for name, order in orders.items()}
         for number in CUTS:
-            for name, order in self._lines(0).orders.items():
-                places = valleys(live_bytes(kernels.graph, order))[:number]
-                if not places:
-                    continue
+            for name, order in orders.items():
+                cuts = tuple(sorted(places[name][:number]))
                 with contextlib.suppress(CompilerError):
-                    way = Way(name, order, cuts=tuple(sorted(places)))
-                    self.attempts.append(self._judge(way))
-                    if self.attempts[-1].needs.total <= budget:
+                    if cuts and self._try_way(Way(name, order, cuts=cuts)).needs.total <= budget:
                         return
+
+    def _try_way(self, way: Way) -> Attempt:
+        """Compiles a way, unless it has been. CompilerError where the compiler refuses it."""
+        known = [one for one in self.attempts if one.way == way]
+        if not known:
+            self.attempts.append(self._judge(way))
+        return (known or self.attempts)[-1]
 
     def _loops(self, budget: int) -> int:
         """The loops to search a plan with: those before the first that fit with none."""

@@ -1,0 +1,98 @@
+"""The search for a way within a budget, by a compiler that says what it is told."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+from regal_jax.compiler.recompute import route
+from regal_jax.compiler.recompute.judge import Attempt, Needs, Version, Way, judge_of
+from regal_jax.compiler.recompute.search import CUTS, PLAIN, Search
+from regal_jax.compiler.xla.decisions import Memory
+from regal_jax.compiler.xla.reschedule import Report
+from tests.compiler.barriers.programs import kernels_of, random_function, random_order, traced
+from tests.compiler.barriers.test_emission import op_by_op, same
+
+TRACED = traced(random_function(3, 40))
+
+
+class Target(NamedTuple):
+    name: str = "a GPU"
+
+
+class Judging:
+    """A compiler whose programs need what a function of the way says, (bytes, FLOPs)."""
+
+    def __init__(self, needs, target=Target()):  # noqa: B008
+        self.kernels = kernels_of(TRACED)
+        self.versions = (Version(TRACED, self.kernels),)
+        self.needs, self.target, self.seen = needs, target, []
+
+    def __call__(self, way: Way) -> Attempt:
+        self.seen.append(way)
+        size, flops = self.needs(way)
+        return Attempt(way, Needs(Memory(size, 0, 0), 0, 0, flops))
+
+
+def within(judge, budget, compilations=3):
+    return Search(judge, evaluations=500).within(budget, compilations=compilations)
+
+
+def test_orders_in_segments_come_first_and_end_the_search_where_they_fit():
+    judge = Judging(lambda way: (100 - len(way.cuts), 1.0))
+    best = within(judge, 99)
+    assert best.way.cuts
+    assert sorted(best.way.runs) == list(range(judge.kernels.graph.num_ops))
+    assert [way.name for way in judge.seen] == [PLAIN, best.way.name]
+
+
+def test_plans_follow_where_no_segments_fit():
+    judge = Judging(lambda way: (100 if way.name == PLAIN or way.cuts else 10, 1.5))
+    best = within(judge, 50)
+    assert best.needs.total == 10
+    assert not best.way.cuts
+    in_segments = [way for way in judge.seen if way.cuts]
+    assert 0 < len(in_segments) <= 2 * len(CUTS)
+    assert len(set(in_segments)) == len(in_segments)
+
+
+def test_more_segments_are_tried_for_a_smaller_budget():
+    judge = Judging(lambda way: (100 - 10 * len(way.cuts), 1.0))
+    search = Search(judge, evaluations=500)
+    first = search.within(99, compilations=0)
+    second = search.within(first.needs.total - 1, compilations=0)
+    assert second.needs.total < first.needs.total
+    assert second.way.cuts
+    assert len(set(judge.seen)) == len(judge.seen)
+
+
+@pytest.mark.parametrize("target", [None, Target()])
+def test_segments_are_for_accelerators_and_once(target):
+    judge = Judging(lambda way: (100, 1.0), target)
+    search = Search(judge, evaluations=500)
+    for _ in range(2):
+        search.within(50, compilations=1)
+    count = len([way for way in judge.seen if way.cuts])
+    assert count == 0 if target is None else 0 < count <= 2 * len(CUTS)
+
+
+def test_a_program_in_segments_does_the_same():
+    judge = judge_of(TRACED, None)
+    order = random_order(judge.kernels.graph, 1)
+    way = Way("auto", tuple(order), cuts=(len(order) // 3, len(order) // 2))
+    arguments = np.random.default_rng(0).normal(size=(2, 4, 4)).astype(np.float32)
+    same(judge.program(way)(*arguments), op_by_op(TRACED, *arguments))
+
+
+def test_a_decision_in_segments_is_kept():
+    judge = judge_of(TRACED, None)
+    order = tuple(random_order(judge.kernels.graph, 1))
+    way = Way("auto", order, cuts=(len(order) // 2,))
+    report = Report("f", "auto", {"auto": Memory(1, 1, 0)}, {})
+    decision = route._decision(report, way)
+    assert isinstance(route._again(judge, decision), jax.stages.Compiled)
+    for wrong in ((0,), (len(order),)):
+        bad = route._decision(report, way._replace(cuts=wrong))
+        assert route._again(judge, bad) is None
+    assert route._again(judge, route._decision(report, way._replace(runs=order[1:]))) is None

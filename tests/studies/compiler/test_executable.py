@@ -3,6 +3,7 @@
 import jax
 import pytest
 from jax._src.config import enable_compilation_cache
+from jax.experimental.compilation_cache import compilation_cache
 
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.datasets import jax_train_steps
@@ -13,8 +14,10 @@ from regal_jax.studies.compiler import executable
 def test_programs_in_files_run_in_turns(name, tmp_path, monkeypatch):
     monkeypatch.setattr(executable, "BLOCK_SECONDS", 1e-6)
     one = jax_train_steps.program(name)
+    compilation_cache.reset_cache()  # JAX decides once whether it is used
     with enable_compilation_cache(False):  # what comes out of it can't go to a file
         compiled = one.jitted().lower(*one.shapes).compile()
+    compilation_cache.reset_cache()
     programs = {
         method: executable.write(compiled, tmp_path / method, "a way", {"total_bytes": size})
         for method, size in ((PLAIN, 2.0), ("ours", 1.0))

@@ -1,5 +1,6 @@
 """JAX programs to compile: inference, gradients and train steps of the zoo's architectures."""
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -85,9 +86,10 @@ def with_policy(name: str, policy: Callable[..., Any] | None) -> Program:
 
 
 def _parts(name: str) -> tuple[str, int]:
-    """``family/mode``, and how many times as large its batch is; 0 where that is no number."""
-    known, star, times = name.partition("*")
-    return (known, int(times or 1)) if times.isdecimal() or not star else (name, 0)
+    """``family/mode``, and how many times as large its batch is; a name with no such number whole,
+    which no program has."""
+    found = re.fullmatch(r"(.*)\*([1-9]\d*)", name)
+    return (found[1], int(found[2])) if found else (name, 1)
 
 
 def _of_batch(model: jax_steps.Model, name: str) -> jax_steps.Model:

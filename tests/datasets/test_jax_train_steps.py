@@ -63,7 +63,15 @@ def test_a_larger_batch_is_of_inputs_alone():
 
 
 @pytest.mark.parametrize(
-    "name", ["mmoe", "mmoe/other", "nothing/inference", "mmoe/inference*", "mmoe/inference*x"]
+    "name",
+    [
+        "mmoe",
+        "mmoe/other",
+        "nothing/inference",
+        "mmoe/inference*",
+        "mmoe/inference*x",
+        "mmoe/inference*0",
+    ],
 )
 def test_unknown_programs_are_named(name):
     with pytest.raises(

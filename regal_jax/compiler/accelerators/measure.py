@@ -5,7 +5,7 @@ which looks at a device; every number is "compiled for", not "seen on".
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import jax
@@ -53,10 +53,6 @@ class Measurement(ModuleCosts):
     def fits(self) -> bool:
         """Whether a device has that much."""
         return self.peak <= self.capacity
-
-    def lasting(self, seconds: float) -> "Measurement":
-        """The same, with a time that was measured."""
-        return replace(self, seconds=seconds)
 
     def __str__(self) -> str:
         beside = f", {self.overlapped} of {self.collectives} collectives overlapped"

@@ -6,7 +6,7 @@ with such loops aren't timed.
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -28,16 +28,26 @@ def run_seconds(compiled: Any) -> float | None:
         found = []
         for _ in range(BLOCKS):
             each = [_zeros(shapes, where) for _ in range(CALLS)] if donates else given * CALLS
-            begin = time.perf_counter()
-            for args, kwargs in each:
-                results = compiled(*args, **kwargs)
-            jax.block_until_ready(results)
-            found.append((time.perf_counter() - begin) / CALLS)
+            found.append(seconds_a_call(compiled, each))
     except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" in str(error):
+        if is_full(error):
             return None
         raise
     return statistics.median(found)
+
+
+def seconds_a_call(compiled: Any, calls: Sequence[tuple[tuple, Mapping[str, Any]]]) -> float:
+    """Seconds of a call among these, one behind another: (arguments, named ones) of each."""
+    begin = time.perf_counter()
+    for args, kwargs in calls:
+        results = compiled(*args, **kwargs)
+    jax.block_until_ready(results)
+    return (time.perf_counter() - begin) / len(calls)
+
+
+def is_full(error: jax.errors.JaxRuntimeError) -> bool:
+    """Whether the device had no room."""
+    return "RESOURCE_EXHAUSTED" in str(error)
 
 
 def has_fixed_trips(traced: Any) -> bool:

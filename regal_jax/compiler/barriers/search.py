@@ -6,6 +6,7 @@ more.
 """
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -80,8 +81,9 @@ class Judge(NamedTuple):
             traced = in_segments(traced, self.kernels, segments.order, carried)
         compiled = compile_for(traced.lower(), self.target, self.options)
         needs = measured(compiled, self.target)
-        seconds = run_seconds(compiled) if self.runs else None
-        return Attempt(segments, compiled, needs if seconds is None else needs.lasting(seconds))
+        if self.runs and (seconds := run_seconds(compiled)) is not None:
+            needs = dataclasses.replace(needs, seconds=seconds)
+        return Attempt(segments, compiled, needs)
 
 
 def judge_of(traced: Any, target: Accelerator, options: Mapping[str, Any] | None) -> Judge:
@@ -138,7 +140,7 @@ def _fastest_first(attempts: Sequence[Attempt]) -> list[Attempt]:
     return [fastest, *(one for one in attempts if one is not fastest)]
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
     """An order of all kernels, and where to cut it, the best places first."""
 
     order: tuple[int, ...]
@@ -149,9 +151,14 @@ class _Line(NamedTuple):
         return Segments(f"{name}/{len(cuts)}", self.order, cuts)
 
 
+def line_of(kernels: Kernels, order: Sequence[int]) -> Line:
+    """An order with the valleys of what is live."""
+    return Line(tuple(order), valleys(live_bytes(kernels.graph, order)))
+
+
 def _lines(
     kernels: Kernels, evaluations: int | None, time_limit: float | None, seed: int
-) -> dict[str, _Line]:
+) -> dict[str, Line]:
     """The order of least memory and the program's own, if they have any valleys."""
     graph = kernels.graph
     if graph.num_ops < 3:
@@ -160,14 +167,11 @@ def _lines(
         graph, num_devices=1, seed=seed, evaluations=evaluations, time_limit=time_limit
     )
     orders = {"auto": best.ops_in_order().tolist(), "program": list(range(graph.num_ops))}
-    lines = {
-        name: _Line(tuple(order), valleys(live_bytes(graph, order)))
-        for name, order in orders.items()
-    }
+    lines = {name: line_of(kernels, order) for name, order in orders.items()}
     return {name: line for name, line in lines.items() if line.places}
 
 
-def _ways(lines: Mapping[str, _Line], best: Callable[[], Attempt | None]) -> Iterator[Segments]:
+def _ways(lines: Mapping[str, Line], best: Callable[[], Attempt | None]) -> Iterator[Segments]:
     """Each order with FIRST cuts; then more or fewer than the best so far has, in either order."""
     tried = set()
     waiting = [(name, FIRST) for name in lines]

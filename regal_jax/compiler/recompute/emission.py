@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import jax
 
-from regal_jax.compiler.barriers.emission import with_program
 from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.graphs.importers.jax.flat_program import FlatProgram
 
@@ -19,22 +18,14 @@ ANY = 2**31
 """Runs that no program has: nothing is far."""
 
 
-def in_runs(traced: Any, kernels: Kernels, runs: Sequence[int], near: int) -> Any:
-    """The traced function with its kernels in this sequence.
+def program_in_runs(kernels: Kernels, runs: Sequence[int], near: int) -> Callable[..., Any]:
+    """A function of the flat arguments, with its kernels in this sequence.
 
     Args:
-      traced: ``jax.jit(fn).trace(...)``.
       kernels: of the function.
       runs: kernels as they run; each reads what was made last.
       near: runs after which what is read goes through a barrier.
-
-    Shardings, donations and compiler options are those of ``traced``.
     """
-    return with_program(traced, program_in_runs(kernels, runs, near))
-
-
-def program_in_runs(kernels: Kernels, runs: Sequence[int], near: int) -> Callable[..., Any]:
-    """The same as a function of the flat arguments; see ``in_runs``."""
     program, making = kernels.program, Making(kernels.program)
     kept = frozenset(kernels.ops)
     insides = [making.of(program.ops[op].reads, kept) for op in kernels.ops]

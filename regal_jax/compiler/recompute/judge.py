@@ -41,7 +41,7 @@ class Way(NamedTuple):
     Attributes:
       name: the base order, PLAIN, or LEAN.
       runs: kernels as they run; nothing where that is the compiler's choice.
-      near: see ``in_runs``.
+      near: see ``program_in_runs``.
       compact: whether CPUs' compiler schedules for memory.
       loops: how little loops keep: 0 as they are, or which of ``with_lean_loops``, from 1.
       cuts: runs before each barrier that all live values go through, ascending; no kernel runs

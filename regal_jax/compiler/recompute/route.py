@@ -83,7 +83,7 @@ def _decision(report: Report, way: Way) -> Decision:
 def _again(judge: Judge, known: Decision) -> jax.stages.Compiled | None:
     """What was decided before, compiled; None if it isn't of this program after all."""
     try:
-        runs, cuts = (tuple(map(int, known.order.get(name, ()))) for name in (_RUNS, _CUTS))
+        runs, cuts = (tuple(map(int, known.order[name])) for name in (_RUNS, _CUTS))
         near, compact, loops = map(int, known.order[_FORM])
         kernels = range(judge.versions[loops].kernels.graph.num_ops)
         if runs and sorted(set(runs)) != list(kernels):

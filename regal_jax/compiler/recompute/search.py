@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from regal_jax import api
-from regal_jax.compiler.barriers.cuts import live_bytes, valleys
 from regal_jax.compiler.barriers.kernels import Kernels
+from regal_jax.compiler.barriers.search import FIRST, STEP, line_of
 from regal_jax.compiler.recompute.emission import ANY
 from regal_jax.compiler.recompute.judge import LEAN, Attempt, Judge, Needs, Way, rank
 from regal_jax.compiler.recompute.work import kernel_work
@@ -46,7 +46,7 @@ CLOSE = 0.01
 """Of the budget: limits that are so close aren't told apart."""
 
 
-CUTS = (16, 64)
+CUTS = (FIRST, FIRST * STEP)
 """Segments that the base orders are tried in."""
 
 LOWER = 0.85
@@ -191,11 +191,11 @@ class Search:
         nothing runs again, but what fuses. For accelerators; each once."""
         if self._judge.target is None:
             return
-        graph, orders = self._judge.kernels.graph, self._lines(0).orders
-        places = {name: valleys(live_bytes(graph, order)) for name, order in orders.items()}
+        kernels, orders = self._judge.kernels, self._lines(0).orders
+        lines = {name: line_of(kernels, order) for name, order in orders.items()}
         for number in CUTS:
-            for name, order in orders.items():
-                cuts = tuple(sorted(places[name][:number]))
+            for name, line in lines.items():
+                _, order, cuts = line.cut(name, number)
                 with contextlib.suppress(CompilerError):
                     if cuts and self._try_way(Way(name, order, cuts=cuts)).needs.total <= budget:
                         return

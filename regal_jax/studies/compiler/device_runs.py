@@ -4,7 +4,6 @@ First all are compiled, by workers, and their executables kept; then each progra
 of its own, alone on the device (``executable``).
 """
 
-import functools
 import os
 import tempfile
 import time
@@ -19,6 +18,7 @@ from regal_jax.compiler.accelerators.accelerator import Accelerator, accelerator
 from regal_jax.compiler.accelerators.measure import compile_for, measured, placed
 from regal_jax.compiler.routes import compile_best
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
+from regal_jax.compiler.xla.reschedule import memory_of
 from regal_jax.compiler.xla.settings import Options, Search
 from regal_jax.datasets import jax_train_steps
 from regal_jax.errors import OptionError
@@ -60,7 +60,7 @@ def measure(settings: Settings, folder: Path) -> list[Row]:
     Raises OptionError for a name that no program has, at once; RegalError for workers that die.
     """
     for name in settings.programs:
-        jax_train_steps.check_name(name.partition("@")[0])
+        jax_train_steps.check_name(_parts(name)[0])
     kept = KeptRows(folder / "results.csv", _LAST_METRIC, EXTRA_COLUMNS)
     machine = side_by_side.in_process(keys.machine)  # the driver leaves the device alone
     key_of = {name: _key(name, settings, machine) for name in settings.programs}
@@ -73,9 +73,8 @@ def measure(settings: Settings, folder: Path) -> list[Row]:
                 made[missing[number]] = found
                 update(len(made), missing[number])
         for name in progress.each("running", missing):
-            ran = side_by_side.in_process(
-                executable.run, name.partition("@")[0], made[name], settings.blocks
-            )
+            program, _ = _parts(name)
+            ran = side_by_side.in_process(executable.run, program, made[name], settings.blocks)
             common = {"graph": name, "seed": settings.seed, "device": machine["device"]}
             common |= {"jax": machine["jax"]}
             kept.add(key_of[name], _rows(common, made[name], ran))
@@ -93,7 +92,7 @@ def decide(settings: Settings, folder: Path) -> Iterator[str]:
     target = accelerator(settings.accelerator)
     kept = KeptRows(folder / "decided.csv", EXPECTED_SECONDS, EXTRA_COLUMNS)
     for name in settings.programs:
-        one = jax_train_steps.program(name.partition("@")[0])
+        one = jax_train_steps.program(_parts(name)[0])
         args, _ = placed(target, one.shapes, {})
         traced = one.jitted().trace(*args)
         lowered = traced.lower()
@@ -104,7 +103,9 @@ def decide(settings: Settings, folder: Path) -> Iterator[str]:
             compiled, report = compile_best(traced, lowered, _options(name, settings, method))
             rows += _expected(common, method, report.chosen, compiled, target)
             yield f"{name}: {report}"
-        kept.rows(_key(name, settings, {"accelerator": target.name}), functools.partial(list, rows))
+        key = _key(name, settings, {"accelerator": target.name})
+        if key not in kept:
+            kept.add(key, rows)
 
 
 def _expected(common: Row, method: str, way: str, compiled: Any, target: Accelerator) -> list[Row]:
@@ -122,7 +123,7 @@ def executables(name: str, settings: Settings, path: Path) -> dict[str, executab
     """
     jax.config.update("jax_enable_compilation_cache", False)
     os.environ.setdefault("XLA_PYTHON_CLIENT_ALLOCATOR", "platform")
-    one = jax_train_steps.program(name.partition("@")[0])
+    one = jax_train_steps.program(_parts(name)[0])
     traced = one.jitted().trace(*one.shapes)
     lowered = traced.lower()
     found = {}
@@ -133,8 +134,8 @@ def executables(name: str, settings: Settings, path: Path) -> dict[str, executab
         else:
             compiled, report = compile_best(traced, lowered, _options(name, settings, method))
             way = report.chosen
-        values = {_LAST_METRIC: time.perf_counter() - begin}
-        values |= _said(compiled, target_of(lowered))
+        spent = time.perf_counter() - begin
+        values = _said(compiled, target_of(lowered)) | {_LAST_METRIC: spent}
         found[method] = executable.write(compiled, path.with_suffix(f".{number}"), way, values)
     return found
 
@@ -146,28 +147,32 @@ def _methods(settings: Settings) -> Sequence[str]:
 
 def _options(name: str, settings: Settings, method: str) -> Options:
     """Those of ``rj.jit``."""
-    _, _, budget = name.partition("@")
     return Options(
         Search(seed=settings.seed),
         settings.top_k,
         Path(settings.orders) if settings.orders else None,
         method == IN_TIME,
-        byte_count(budget) if budget else None,
+        _parts(name)[1],
     )
+
+
+def _parts(name: str) -> tuple[str, int | None]:
+    """The name of a program, and its memory budget, bytes."""
+    program, _, budget = name.partition("@")
+    return program, byte_count(budget) if budget else None
 
 
 def _said(compiled: Any, target: Any) -> dict[str, float]:
     """What the compiler says of a program."""
-    memory = compiled.memory_analysis()
-    beyond = memory.temp_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
-    found = {"total_bytes": float(beyond), "argument_bytes": float(memory.argument_size_in_bytes)}
-    if target is None:
-        return found
-    return found | {"kernels": float(measured(compiled, target).kernels)}
+    arguments = compiled.memory_analysis().argument_size_in_bytes
+    found = {"total_bytes": memory_of(compiled).total, "argument_bytes": arguments}
+    if target is not None:
+        found["kernels"] = measured(compiled, target).kernels
+    return {metric: float(value) for metric, value in found.items()}
 
 
 def _key(name: str, settings: Settings, machine: Mapping[str, Any]) -> str:
-    one = jax_train_steps.program(name.partition("@")[0])
+    one = jax_train_steps.program(_parts(name)[0])
     return keys.key(
         name=name,
         program=one.jitted().lower(*one.shapes).as_text(),
@@ -179,14 +184,16 @@ def _key(name: str, settings: Settings, machine: Mapping[str, Any]) -> str:
 def _rows(
     common: Row, programs: Mapping[str, executable.Executable], ran: Mapping[tuple[str, str], float]
 ) -> list[Row]:
-    """What the compiler says last, since rows with it are whole."""
+    """Times of compilation last, since rows with them are whole."""
     said = {
         (method, metric): value
         for method, one in programs.items()
         for metric, value in one.values.items()
     }
+    values = dict(ran) | said
     return [
         common
-        | {"method": method, "metric": metric, "value": value, "segments": programs[method].way}
-        for (method, metric), value in (dict(ran) | said).items()
+        | {"method": method, "segments": programs[method].way}
+        | {"metric": metric, "value": values[method, metric]}
+        for method, metric in sorted(values, key=lambda one: one[1] == _LAST_METRIC)
     ]

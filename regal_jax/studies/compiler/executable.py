@@ -3,7 +3,6 @@
 import math
 import pickle
 import statistics
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 from jax.experimental import serialize_executable
 
+from regal_jax.compiler.accelerators.timing import is_full, seconds_a_call
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.datasets import jax_train_steps
 from regal_jax.studies.compiler import side_by_side
@@ -61,7 +61,7 @@ def run(name: str, programs: Mapping[str, Executable], blocks: int) -> dict[tupl
         try:
             results[method] = jax.device_get(loaded[method](*given))
         except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error):
+            if not is_full(error):
                 raise
         found[method, "ran"] = float(method in results)
         if before is not None and method in results:
@@ -101,12 +101,7 @@ def _calls(one: jax_train_steps.Program, args: tuple, program: Any) -> int:
 
 def _block(one: jax_train_steps.Program, args: tuple, program: Any, calls: int) -> float:
     """Seconds of a call among so many, one behind another."""
-    each = _copies(one, args, calls)
-    begin = time.perf_counter()
-    for given in each:
-        result = program(*given)
-    jax.block_until_ready(result)
-    return (time.perf_counter() - begin) / calls
+    return seconds_a_call(program, [(given, {}) for given in _copies(one, args, calls)])
 
 
 def _copies(one: jax_train_steps.Program, args: tuple, number: int) -> list[tuple]:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from regal_jax.compiler.accelerators.timing import seconds_a_call
 from regal_jax.compiler.routes import compile_best
 from regal_jax.compiler.xla.settings import Options
 from regal_jax.datasets.jax_train_steps import Program, program
@@ -88,10 +89,7 @@ def largest_difference(left: Any, right: Any) -> float:
 
 
 def _seconds(one: Program, compiled: Callable[..., Any]) -> float:
-    arguments = jax.block_until_ready(one.arguments())
-    begin = time.perf_counter()
-    jax.block_until_ready(compiled(*arguments))
-    return time.perf_counter() - begin
+    return seconds_a_call(compiled, [(jax.block_until_ready(one.arguments()), {})])
 
 
 def _status(key: str) -> int:

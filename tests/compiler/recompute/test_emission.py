@@ -5,10 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regal_jax.compiler.recompute.emission import in_runs
+from regal_jax.compiler.barriers.emission import with_program
+from regal_jax.compiler.recompute.emission import program_in_runs
 from regal_jax.compiler.recompute.judge import KEEP_BARRIERS
 from tests.compiler.barriers.programs import kernels_of, random_function, random_order, traced
 from tests.compiler.barriers.test_emission import PROGRAMS, op_by_op, same
+
+
+def in_runs(trace, kernels, runs, near):
+    """The traced function with its kernels in this sequence."""
+    return with_program(trace, program_in_runs(kernels, runs, near))
 
 
 def with_repeats(order, random):

@@ -21,10 +21,13 @@ class Target(NamedTuple):
     name: str = "a GPU"
 
 
+GPU = Target()
+
+
 class Judging:
     """A compiler whose programs need what a function of the way says, (bytes, FLOPs)."""
 
-    def __init__(self, needs, target=Target()):  # noqa: B008
+    def __init__(self, needs, target=GPU):
         self.kernels = kernels_of(TRACED)
         self.versions = (Version(TRACED, self.kernels),)
         self.needs, self.target, self.seen = needs, target, []
@@ -67,7 +70,7 @@ def test_more_segments_are_tried_for_a_smaller_budget():
     assert len(set(judge.seen)) == len(judge.seen)
 
 
-@pytest.mark.parametrize("target", [None, Target()])
+@pytest.mark.parametrize("target", [None, GPU])
 def test_segments_are_for_accelerators_and_once(target):
     judge = Judging(lambda way: (100, 1.0), target)
     search = Search(judge, evaluations=500)

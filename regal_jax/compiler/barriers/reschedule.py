@@ -1,9 +1,10 @@
 """A program for an accelerator in its best segments, which are remembered.
 
-What is kept of a decision is the order of the kernels and where it is cut; the compiler's word on
-its memory comes with it.
+What is kept of a decision is the order of the kernels, where it is cut, and the order of what the
+compiler made of that; the compiler's word on its memory comes with it.
 """
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,12 +13,16 @@ import jax
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.measure import Measurement
-from regal_jax.compiler.barriers.search import PLAIN, Attempt, Judge, Segments, judge_of, search
+from regal_jax.compiler.barriers.judge import Attempt, Judge, Segments, judge_of
+from regal_jax.compiler.barriers.search import PLAIN, search
 from regal_jax.compiler.xla import decisions
 from regal_jax.compiler.xla.decisions import Decision, Memory
 from regal_jax.compiler.xla.reschedule import Report
 from regal_jax.compiler.xla.settings import Options
 from regal_jax.errors import CompilerError
+
+_BEHIND = "behind the scheduler: "
+"""Before the name of a computation, in a decision."""
 
 COMPILATIONS = 5
 """Ways that are compiled, besides XLA's own, unless told otherwise."""
@@ -43,15 +48,15 @@ def compile_in_segments(
     known = decisions.load(options.cache, key) if options.cache else None
     if known and (attempt := _again(judge, known)) is not None:
         spent = time.perf_counter() - started
-        report = Report(known.module, known.name, known.memory, {}, compile_seconds=spent)
+        memory = {**known.memory, known.name: memory_of(attempt.measurement)}
+        report = Report(known.module, known.name, memory, {}, compile_seconds=spent)
         return attempt.compiled, report._replace(cached=True, accelerator=target.name)
     attempts = search(
         judge,
+        options.search,
         compilations=COMPILATIONS if options.top_k is None else options.top_k,
+        time_price=options.time_price,
         overlap=options.overlap,
-        evaluations=options.search.evaluations,
-        time_limit=options.search.time_limit,
-        seed=options.search.seed,
     )
     spent = time.perf_counter() - started
     report = _report(str(traced.fun_name), target, attempts, spent)
@@ -80,6 +85,7 @@ def _report(name: str, target: Accelerator, attempts: Sequence[Attempt], spent: 
 
 def _decision(report: Report, segments: Segments) -> Decision:
     order = {"order": _words(segments.order), "cuts": _words(segments.cuts)}
+    order |= {_BEHIND + name: list(names) for name, names in segments.behind}
     return Decision(report.module, report.chosen, order, report.memory, 0)
 
 
@@ -88,11 +94,24 @@ def _words(numbers: Sequence[int]) -> list[str]:
 
 
 def _again(judge: Judge, known: Decision) -> Attempt | None:
-    """What was decided before, compiled; None if it isn't of this program after all."""
+    """What was decided before, compiled; None if it isn't of this program after all.
+
+    Where the device is there, and was not before, the compiler may make other kernels of it: the
+    scheduler's own order is kept then.
+    """
     try:
         order, cuts = (tuple(map(int, known.order[name])) for name in ("order", "cuts"))
-        number = judge.kernels.graph.num_ops
-        fits = sorted(order) == list(range(number)) and all(0 < cut < number for cut in cuts)
-        return judge(Segments(known.name, order, cuts)) if fits or not order else None
-    except (CompilerError, KeyError, ValueError):
+    except (KeyError, ValueError):
         return None
+    number = judge.kernels.graph.num_ops
+    if order and not (sorted(order) == list(range(number)) and all(0 < c < number for c in cuts)):
+        return None
+    behind = tuple(
+        (name.removeprefix(_BEHIND), tuple(names))
+        for name, names in known.order.items()
+        if name.startswith(_BEHIND)
+    )
+    for one in dict.fromkeys((behind, ())):
+        with contextlib.suppress(CompilerError):
+            return judge(Segments(known.name, order, cuts, one))
+    return None

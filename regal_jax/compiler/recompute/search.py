@@ -195,9 +195,10 @@ class Search:
         lines = {name: line_of(kernels, order) for name, order in orders.items()}
         for number in CUTS:
             for name, line in lines.items():
-                _, order, cuts = line.cut(name, number)
+                cut = line.cut(name, number)
+                way = Way(name, cut.order, cuts=cut.cuts)
                 with contextlib.suppress(CompilerError):
-                    if cuts and self._try_way(Way(name, order, cuts=cuts)).needs.total <= budget:
+                    if cut.cuts and self._try_way(way).needs.total <= budget:
                         return
 
     def _try_way(self, way: Way) -> Attempt:

@@ -13,6 +13,7 @@ from regal_jax.compiler.xla.module_orders import (
     instruction_order,
     reordered,
     sequenced,
+    without_donations,
 )
 from regal_jax.compiler.xla.packing import temporary_bytes
 from regal_jax.compiler.xla.search_graph import search_graph
@@ -68,6 +69,13 @@ def candidates(module: Module, search: Search) -> list[Candidate]:
     if chosen:
         best.append(Candidate("bodies", chosen, estimated(module, chosen)))
     return sorted(best, key=lambda candidate: candidate.estimate)
+
+
+def better_order(module: Module, search: Search) -> ModuleOrder:
+    """The best order of a module by the estimate; nothing if its own needs no more."""
+    module = without_donations(module)
+    best = next(iter(candidates(module, search)), None)
+    return best.order if best and best.estimate < estimated(module, {}) else {}
 
 
 def is_settled(module: Module) -> bool:

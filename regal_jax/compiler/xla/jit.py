@@ -188,6 +188,7 @@ def jit(
     seed: int = 0,
     top_k: int | None = None,
     cache: str | Path | None = DEFAULT_CACHE,
+    time_price: float = 1.0,
     overlap: bool = False,
     memory_budget: int | str | None = None,
     strict: bool = False,
@@ -204,8 +205,10 @@ def jit(
       top_k: how many of the orders are compiled, besides XLA's own, to see their true bytes; by
         default 2 on CPUs, 5 on accelerators.
       cache: folder of earlier decisions; "default" is ``~/.cache/regal_jax/orders``, None is none.
+      time_price: on accelerators, how many percent of bytes a percent of time is worth; 0: bytes
+        alone count. Times are estimates.
       overlap: on accelerators, keep what takes 2 % longer than XLA's own choice out: timed where
-        the device is there, else by estimate. By default memory alone counts.
+        the device is there, else by estimate.
       memory_budget: bytes of one device, such as "16GiB", for arguments, results and temporaries:
         where the program needs more, parts of it are computed again, as few as possible. A call
         that nothing makes fit raises LimitError, which says what holds the memory.
@@ -228,6 +231,7 @@ def jit(
         seed=seed,
         top_k=top_k,
         cache=cache,
+        time_price=time_price,
         overlap=overlap,
         memory_budget=memory_budget,
         strict=strict,
@@ -246,6 +250,7 @@ def reschedule(
     seed: int = 0,
     top_k: int | None = None,
     cache: str | Path | None = DEFAULT_CACHE,
+    time_price: float = 1.0,
     overlap: bool = False,
     memory_budget: int | str | None = None,
     strict: bool = False,
@@ -261,10 +266,12 @@ def reschedule(
         raise OptionError(f"top_k must be at least 0, got {top_k}")
     if time_limit is not None and not time_limit > 0:
         raise OptionError(f"time_limit must be positive, got {time_limit}")
+    if not 0 <= time_price < float("inf"):
+        raise OptionError(f"time_price must be at least 0 and finite, got {time_price}")
     folder = decisions.default_folder() if cache == DEFAULT_CACHE else cache and Path(cache)
     search = Search(tuple(methods), evaluations, time_limit, seed)
     budget = None if memory_budget is None else byte_count(memory_budget)
-    options = Options(search, top_k, folder or None, overlap, budget)
+    options = Options(search, top_k, folder or None, time_price, overlap, budget)
     return Rescheduled(jitted, options, strict=strict)
 
 

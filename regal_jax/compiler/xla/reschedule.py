@@ -27,12 +27,15 @@ from regal_jax.compiler.xla.decisions import Decision, Memory
 from regal_jax.compiler.xla.live_memory import live_memory
 from regal_jax.compiler.xla.module_orders import ModuleOrder, order_of, without_donations
 from regal_jax.compiler.xla.peak_bound import peak_bound
-from regal_jax.compiler.xla.scheduler_hook import PLATFORM, check_supported, compile_in_order
+from regal_jax.compiler.xla.scheduler_hook import check_supported, compile_in_order
 from regal_jax.compiler.xla.settings import Options
 from regal_jax.errors import CompilerError
 from regal_jax.graphs.importers.xla.text import Module, parse_module
 from regal_jax.reporting import progress
 from regal_jax.reporting.tables import human_bytes
+
+PLATFORM = "cpu"
+"""What programs are rescheduled for here; accelerators have their own ways (``barriers``)."""
 
 DEFAULT = "xla_default"
 MEMORY = "xla_memory"

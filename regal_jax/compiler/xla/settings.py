@@ -32,6 +32,7 @@ class Options(NamedTuple):
       top_k: how many orders are compiled, at most, besides XLA's; None: 2 on CPUs,
         5 on accelerators.
       cache: the folder of decisions; None keeps none.
+      time_price: on accelerators, percents of bytes that a percent of time is worth.
       overlap: on accelerators, whether a program may take 2 % longer at most.
       memory_budget: bytes of one device that the program may need; None for as few as an order can.
     """
@@ -39,5 +40,6 @@ class Options(NamedTuple):
     search: Search = Search()
     top_k: int | None = None
     cache: Path | None = None
+    time_price: float = 1.0
     overlap: bool = False
     memory_budget: int | None = None

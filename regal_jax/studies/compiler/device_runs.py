@@ -151,8 +151,8 @@ def _options(name: str, settings: Settings, method: str) -> Options:
         Search(seed=settings.seed),
         settings.top_k,
         Path(settings.orders) if settings.orders else None,
-        method == IN_TIME,
-        _parts(name)[1],
+        overlap=method == IN_TIME,
+        memory_budget=_parts(name)[1],
     )
 
 

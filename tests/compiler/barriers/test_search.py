@@ -4,7 +4,8 @@ from typing import NamedTuple
 import pytest
 
 from regal_jax.compiler.accelerators.measure import Measurement
-from regal_jax.compiler.barriers.search import PLAIN, Attempt, Segments, search
+from regal_jax.compiler.barriers.judge import Attempt, Segments
+from regal_jax.compiler.barriers.search import PLAIN, search
 from regal_jax.errors import CompilerError
 from tests.compiler.barriers.programs import kernels_of, random_function, traced
 

@@ -1,13 +1,17 @@
+import math
 from dataclasses import fields
 from typing import NamedTuple
 
 import pytest
 
 from regal_jax.compiler.accelerators.measure import Measurement
-from regal_jax.compiler.barriers.judge import Attempt, Segments
+from regal_jax.compiler.barriers.judge import REORDERED, Attempt, Segments
 from regal_jax.compiler.barriers.search import PLAIN, search
+from regal_jax.compiler.xla.settings import Search
 from regal_jax.errors import CompilerError
 from tests.compiler.barriers.programs import kernels_of, random_function, traced
+
+HOW = Search(evaluations=500)
 
 
 class Target(NamedTuple):
@@ -26,6 +30,11 @@ class Judging:
         self.runs = runs
         return self
 
+    def reordered(self, attempt: Attempt, how: Search) -> Attempt:
+        segments = attempt.segments
+        behind = (("main", ("a", "b")),)
+        return self(segments._replace(name=segments.name + REORDERED, behind=behind))
+
     def __call__(self, segments: Segments) -> Attempt:
         self.seen.append(segments)
         size, seconds = self.needs(segments)
@@ -37,15 +46,15 @@ class Judging:
 
 def test_xla_s_own_choice_competes():
     judge = Judging(lambda segments: (1 if segments.name == PLAIN else 2, 1.0))
-    best, *rest = search(judge, compilations=3, evaluations=500)
+    best, *rest = search(judge, HOW, compilations=3)
     assert best.segments.name == PLAIN
-    assert len(rest) <= 3
+    assert len(rest) <= 3 + 2
     assert len(judge.seen) == len(set(judge.seen))
 
 
 def test_the_best_of_what_was_compiled_is_first():
     judge = Judging(lambda segments: (100 - len(segments.cuts), 1.0))
-    attempts = search(judge, compilations=6, evaluations=500)
+    attempts = search(judge, HOW, compilations=6)
     sizes = [one.measurement.temporaries for one in attempts]
     assert sizes == sorted(sizes)
     assert all(sorted(one.order) == list(range(len(one.order))) for one in judge.seen)
@@ -54,30 +63,69 @@ def test_the_best_of_what_was_compiled_is_first():
 
 def test_fewer_cuts_are_tried_where_fewer_are_better():
     judge = Judging(lambda segments: (len(segments.cuts) or 100, 1.0))
-    best = search(judge, compilations=8, evaluations=500)[0]
+    best = search(judge, HOW, compilations=8)[0]
     assert len(best.segments.cuts) == 1
 
 
 @pytest.mark.parametrize(("overlap", "name"), [(True, PLAIN), (False, "auto")])
 def test_time_counts_where_it_is_asked_for(overlap, name):
     judge = Judging(lambda segments: (100 - len(segments.cuts), 1.0 + 0.03 * bool(segments.cuts)))
-    best = search(judge, compilations=4, overlap=overlap, evaluations=500)[0]
+    best = search(judge, HOW, compilations=4, overlap=overlap)[0]
     assert best.segments.name.split("/")[0] in (name, "program" if name == "auto" else name)
 
 
-def test_among_ways_of_nearly_the_same_bytes_the_fastest_is_best():
-    judge = Judging(lambda segments: (10_000 - len(segments.cuts), 1.0 + len(segments.cuts)))
-    attempts = search(judge, compilations=4, evaluations=500)
+def in_time(segments):
+    """A cut takes a byte of 1,000 and a hundredth of the time."""
+    return 1000 - len(segments.cuts), 1.0 + 0.01 * len(segments.cuts)
+
+
+@pytest.mark.parametrize("price", [0.0, 0.01, 0.3, 2.0])
+def test_time_has_a_price_in_bytes(price):
+    judge = Judging(in_time)
+    attempts = search(judge, HOW, compilations=6, time_price=price)
+    worth = [
+        math.log(one.measurement.temporaries) + price * math.log(one.measurement.seconds)
+        for one in attempts
+    ]
+    assert worth == sorted(worth)
+    assert bool(attempts[0].segments.cuts) == (price < 0.1)
+
+
+def test_what_needs_more_bytes_is_no_choice_however_fast():
+    judge = Judging(lambda segments: (100 + len(segments.cuts), 0.1 if segments.cuts else 1.0))
+    attempts = search(judge, HOW, compilations=3)
     assert attempts[0].segments.name == PLAIN
-    sizes = [one.measurement.temporaries for one in attempts[1:]]
-    assert sizes == sorted(sizes)
+
+
+def test_the_best_and_xla_s_own_get_another_order_behind_the_scheduler():
+    judge = Judging(lambda one: (100 - len(one.cuts) - 50 * bool(one.behind), 1.0))
+    best, *_, worst = search(judge, HOW, compilations=3)
+    assert best.segments.behind
+    assert best.segments.cuts == max((one.cuts for one in judge.seen), key=len)
+    assert [one.name for one in judge.seen if one.behind] == [
+        best.segments.name,
+        PLAIN + REORDERED,
+    ]
+    assert worst.segments.name == PLAIN
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_where_no_order_is_given_behind_the_scheduler(refused):
+    judge = Judging(lambda segments: (100 - len(segments.cuts), 1.0))
+
+    def reordered(attempt, how):
+        if refused:
+            raise CompilerError("no hook")
+
+    judge.reordered = reordered
+    assert not any(one.segments.behind for one in search(judge, HOW, compilations=2))
 
 
 @pytest.mark.parametrize(("is_there", "overlap"), [(True, True), (True, False), (False, True)])
 def test_programs_are_timed_where_time_counts_and_the_device_is_there(is_there, overlap):
     judge = Judging(lambda segments: (100 - len(segments.cuts), 1.0))
     judge.target, judge.traced = Target(is_there=is_there), traced(random_function(3, 40))
-    search(judge, compilations=1, overlap=overlap, evaluations=500)
+    search(judge, HOW, compilations=1, overlap=overlap)
     assert judge.runs is (is_there and overlap)
 
 
@@ -87,10 +135,10 @@ def test_programs_that_the_compiler_refuses_are_passed_over():
             raise CompilerError("too large")
         return 100 - len(segments.cuts), 1.0
 
-    best = search(Judging(needs), compilations=4, evaluations=500)[0]
+    best = search(Judging(needs), HOW, compilations=4)[0]
     assert best.segments.name.startswith("program")
 
 
 def test_none_is_compiled_but_the_plain_one():
     judge = Judging(lambda segments: (1, 1.0))
-    assert [one.segments.name for one in search(judge, compilations=0)] == [PLAIN]
+    assert [one.segments.name for one in search(judge, HOW, compilations=0)] == [PLAIN]

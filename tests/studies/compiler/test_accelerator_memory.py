@@ -27,8 +27,10 @@ def test_a_line_a_program():
         "ours": "512 KiB",
         "bytes": "0.500",
         "time": "1.250",
-        "bytes in time": "1.000",
         "order/cuts": f"{OURS}/1",
+        "in time: bytes": "1.000",
+        "in time: time": "1.000",
+        "in time: order/cuts": f"{IN_TIME}/1",
     }
 
 

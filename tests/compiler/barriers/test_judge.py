@@ -1,0 +1,91 @@
+"""Orders behind the scheduler of an accelerator, by its own compiler."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from regal_jax.compiler.accelerators.measure import measure, placed
+from regal_jax.compiler.barriers.judge import REORDERED, Segments, judge_of
+from regal_jax.compiler.barriers.search import PLAIN
+from regal_jax.compiler.xla.jit import jit
+from regal_jax.compiler.xla.settings import Search
+from regal_jax.errors import CompilerError
+from tests.compiler.accelerators.targets import compiler_for
+
+HOW = Search(evaluations=2000)
+WEIGHTS = [jax.ShapeDtypeStruct((256, 2048), jnp.float32)] * 6
+ROWS = jax.ShapeDtypeStruct((512, 256), jnp.float32)
+TOTAL = jax.ShapeDtypeStruct((512, 512), jnp.float32)
+
+
+def late(total, weights, x):
+    """Products of which XLA makes all before it reads the first."""
+    big = [x @ w for w in weights]
+    return total + sum(one @ one.T for one in big)
+
+
+def judge_on(target, **options):
+    arguments, _ = placed(target, (TOTAL, WEIGHTS, ROWS), {})
+    return judge_of(jax.jit(late, **options).trace(*arguments), target, None)
+
+
+def has_hook(target):
+    """The test is left out where this JAX has none for GPUs."""
+    if jax.__version_info__ < (0, 11):
+        pytest.skip(f"JAX {jax.__version__} has no hook for {target.name}")
+    return target
+
+
+@pytest.mark.parametrize("donated", [(), (0,)])
+def test_another_order_needs_less_and_takes_as_long(donated):
+    judge = judge_on(has_hook(compiler_for("h100")), donate_argnums=donated)
+    plain = judge(Segments(PLAIN))
+    ours = judge.reordered(plain, HOW)
+    assert ours.segments.name == PLAIN + REORDERED
+    assert ours.measurement.temporaries < 0.9 * plain.measurement.temporaries
+    assert ours.measurement.donated == plain.measurement.donated == 4 * 512 * 512 * len(donated)
+    for what in ("seconds", "kernels", "flops", "bytes_accessed"):
+        known = getattr(plain.measurement, what)
+        assert getattr(ours.measurement, what) == pytest.approx(known)
+    assert judge(ours.segments).measurement == ours.measurement
+
+
+def test_an_order_of_other_instructions_is_refused():
+    judge = judge_on(has_hook(compiler_for("h100")))
+    with pytest.raises(CompilerError, match="other instructions of jit_late"):
+        judge(Segments(PLAIN, behind=(("main.1", ("a", "b")),)))
+
+
+def test_tpus_have_none():
+    judge = judge_on(compiler_for("v5e"))
+    with pytest.raises(CompilerError, match="behind the scheduler of v5e"):
+        judge.reordered(judge(Segments(PLAIN)), HOW)
+
+
+def test_an_order_behind_the_scheduler_is_remembered(tmp_path):
+    target = has_hook(compiler_for("h100"))
+    fast = jit(late, top_k=1, evaluations=2000, cache=tmp_path, strict=True, overlap=True)
+    ours = measure(fast, TOTAL, WEIGHTS, ROWS, accelerator=target)
+    assert fast.reports[0].chosen.endswith(REORDERED)
+    assert measure(fast, TOTAL, WEIGHTS, ROWS, accelerator=target) == ours
+    assert fast.reports[1].cached
+    assert fast.reports[1].memory == fast.reports[0].memory
+
+
+def test_where_the_compiler_makes_other_instructions_the_rest_of_a_decision_holds(
+    tmp_path, monkeypatch
+):
+    target = has_hook(compiler_for("h100"))
+    fast = jit(late, top_k=1, evaluations=2000, cache=tmp_path, strict=True, overlap=True)
+    measure(fast, TOTAL, WEIGHTS, ROWS, accelerator=target)
+
+    def others(order, module):
+        raise CompilerError("other instructions")
+
+    monkeypatch.setattr("regal_jax.compiler.barriers.judge._if_there", others)
+    plain = measure(jax.jit(late), TOTAL, WEIGHTS, ROWS, accelerator=target)
+    again = measure(fast, TOTAL, WEIGHTS, ROWS, accelerator=target)
+    assert fast.reports[1].cached
+    assert again.temporaries == plain.temporaries
+    chosen = fast.reports[1].chosen
+    assert fast.reports[1].memory[chosen].temporaries == plain.temporaries

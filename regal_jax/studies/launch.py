@@ -12,6 +12,7 @@ from regal_jax.errors import RegalError
 from regal_jax.graphs import files
 from regal_jax.studies import flags as config_flags
 from regal_jax.studies.settings import Output
+from regal_jax.training import hosts
 
 flags.disclaim_key_flags()  # --help shows them as the launcher's
 
@@ -29,6 +30,7 @@ def run(main: Callable[[Any, Folder], None], defaults: Any, values: flags.FlagVa
 
     def start(_) -> None:
         settings = config_flags.read(defaults, values)
+        hosts.join(getattr(settings, "hosts", ""))
         main(settings, functools.partial(folder, settings, values))
 
     try:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from regal_jax.studies import executors
 from regal_jax.studies.flags import option
+from regal_jax.training import hosts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +20,13 @@ class Executor:
     """Where a launcher's searches run."""
 
     executor: str = option(executors.HERE, f"Where searches run: {executors.KINDS}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hosts:
+    """Which processes train together."""
+
+    hosts: str = option("", f"{hosts.KINDS}: the same launcher on each, one output_dir.")
 
 
 @dataclass(frozen=True, kw_only=True)

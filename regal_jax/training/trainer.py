@@ -23,7 +23,7 @@ from jax.sharding import PartitionSpec as P
 
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.training import checkpoints, settings
+from regal_jax.training import checkpoints, hosts, settings
 from regal_jax.training.metrics_log import MetricsLog
 
 CHUNK = 8
@@ -114,7 +114,10 @@ class PolicyFile(NamedTuple):
     part: Callable[[Any], Any] = lambda params: params
 
     def write(self, state: TrainState, found: Metrics) -> None:
-        """Writes the parameters of a state, with its step and what validation found."""
+        """Writes the parameters of a state, with its step and what validation found, if this is the
+        first host."""
+        if not hosts.is_first():
+            return
         about = {**self.about, "steps": int(state.step), **found}
         checkpoints.save_policy(self.path, self.part(state.params), self.config, about=about)
 
@@ -141,7 +144,8 @@ def fit(
     on_step: Callable[[int, dict[str, float]], None] = lambda step, metrics: None,
 ) -> TrainState:
     """The state at the end of training. A stopped run goes on from its last checkpoint, to the same
-    parameters, bit for bit; chunks of any length do the same arithmetic.
+    parameters, bit for bit; chunks of any length do the same arithmetic. Of several hosts the first
+    one writes, and calls ``on_step``.
 
     Args:
       learner, batches: what to train, and on what.
@@ -155,18 +159,21 @@ def fit(
       on_step: called with (step, metrics) for each step.
 
     Raises:
-      OptionError: if training diverges, for changed hyperparameters, and for checkpoints that have
-        none, of older versions.
+      OptionError: if training diverges, for changed hyperparameters, for checkpoints that have
+        none, of older versions, and for several hosts and a learner that runs on one.
     """
+    if jax.process_count() > 1 and not (learner.mesh and learner.traceable):
+        raise OptionError(f"hosts: {learner.name} is trained on one")
     directory = Path(run_dir).absolute()
     stored = settings.stored({"system": learner.name, **hyperparameters})
     with checkpoints.checkpoint_manager(directory / "checkpoints") as manager:
         earlier = checkpoints.latest_settings(manager)
         settings.check(directory, earlier, stored, may_grow)
         state = checkpoints.restore_latest(manager, _first_state(learner, example, seed))
-        settings.write(directory / "config.json", stored)
         log = MetricsLog(directory / "metrics.csv", (*learner.metrics, *learner.validation))
-        log.start_at(int(state.step))
+        if hosts.is_first():
+            settings.write(directory / "config.json", stored)
+            log.start_at(int(state.step))
         if learner.validates_first and int(state.step) == 0:
             state, _ = _validated(learner, state, policy)
         stream = batches(int(state.step), int(state.epoch))
@@ -177,8 +184,9 @@ def fit(
                     state, found = _validated(learner, state, policy)
                     rows[-1] |= found
                 for step, row in enumerate(rows, int(state.step) - len(rows) + 1):
-                    log.write(step, row)
-                    on_step(step, row)
+                    if hosts.is_first():
+                        log.write(step, row)
+                        on_step(step, row)
                 if group.ends_epoch:
                     state = _end_epoch(state, policy)
                     checkpoints.save_checkpoint(manager, int(state.step), state, stored)
@@ -296,19 +304,24 @@ def _validated(
         raise OptionError(
             "parameters are not finite: training has diverged; a lower learning_rate?"
         )
-    cost, found = learner.validate(state.params)
+    cost, found = learner.validate(_here(state.params))
     if cost is None or not np.float32(cost) < state.best_cost:
         return state, found
     policy.write(state, found)
-    best = jax.device_put(jnp.float32(cost), state.best_cost.sharding)
+    best = jax.device_put(np.float32(cost), state.best_cost.sharding)
     return changed(state, best_params=state.params, best_cost=best), found
+
+
+def _here(params: Any) -> Any:
+    """Parameters that are on several hosts, as arrays of this one."""
+    return params if jax.process_count() == 1 else jax.device_get(params)
 
 
 def _end_epoch(state: TrainState, policy: PolicyFile) -> TrainState:
     """The state of a new epoch; writes the policy if nothing is selected by validation."""
     if state.best_params is None:
         policy.write(state, {})
-    return changed(state, epoch=state.epoch + jnp.int32(1))
+    return changed(state, epoch=state.epoch + 1)
 
 
 Advance = Callable[[TrainState, list[Any]], tuple[TrainState, list[dict[str, Any]]]]

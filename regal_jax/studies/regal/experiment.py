@@ -15,7 +15,8 @@ from regal_jax.studies.comparison.searches import Run
 from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.flags import group, option
 from regal_jax.studies.regal import tables
-from regal_jax.studies.settings import Executor, GivenPolicy, Output, policy_file
+from regal_jax.studies.settings import Executor, GivenPolicy, Hosts, Output, policy_file
+from regal_jax.training import hosts
 from regal_jax.training.regal import TrainingConfig, train_regal
 
 
@@ -87,7 +88,7 @@ class Policy(GivenPolicy, Training):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Output, Graphs, Searches, Policy):
+class Settings(Output, Graphs, Searches, Policy, Hosts):
     """A policy against other methods on unseen graphs."""
 
 
@@ -111,11 +112,14 @@ def corpus(settings: Any, validation_ops: int | None = None) -> Corpus[list[Comp
 
 
 def policy(settings: Policy, objective: Objective, folder: Path) -> Path | None:
-    """The policy file to test: --policy, the shipped one (None), or one trained in ``folder``."""
+    """The policy file to test: --policy, the shipped one (None), or one trained in ``folder``.
+
+    Where several processes train, all but the first end then.
+    """
     if settings.policy is not None:
         return policy_file(settings.policy)
     _, training, validation = corpus(settings)
-    return train_regal(
+    path = train_regal(
         training,
         validation,
         objective=objective,
@@ -126,6 +130,8 @@ def policy(settings: Policy, objective: Objective, folder: Path) -> Path | None:
         validate_every=settings.validate_every,
         initial_policy=settings.initial_policy,
     )
+    hosts.leave()
+    return path
 
 
 def test_graphs(settings: Graphs) -> dict[str, list[ComputationGraph]]:

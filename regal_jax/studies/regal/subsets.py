@@ -10,6 +10,7 @@ from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.studies.flags import option
 from regal_jax.studies.regal import ablation_tables, actions, experiment, training_sweep
 from regal_jax.studies.regal.training_sweep import TrainingRun
+from regal_jax.training import hosts
 
 OBJECTIVE: Objective = "peak_memory"
 FIGURE_7 = "placement+scheduling"
@@ -47,7 +48,7 @@ def given_policy(settings: Settings) -> Path | None:
 
 
 def train(settings: Settings, folder: Path) -> dict[str, Path]:
-    """A policy for each subset, trained on the same graphs."""
+    """A policy for each subset, trained on the same graphs; all but the first process end then."""
     runs = [
         TrainingRun(name, actions.with_actions(settings.regal, name), settings.training)
         for name in settings.subsets
@@ -59,6 +60,7 @@ def train(settings: Settings, folder: Path) -> dict[str, Path]:
         directory=folder,
         validate_every=settings.validate_every,
     )
+    hosts.leave()
     return {run.name: folder / run.name / "best.policy" for run in runs}
 
 

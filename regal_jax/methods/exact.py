@@ -1,6 +1,7 @@
 """``exact``: the best order on one device, with a proof that there is none better."""
 
 import functools
+import itertools
 
 import numpy as np
 
@@ -67,9 +68,8 @@ def _ordered(problem: PlacementProblem, budget: Budget, found: Result, order: np
         better = ordering.of_order(problem, order)
         history = (*found.history[:-1], (found.evaluations, better.cost))
         return found._replace(schedule=better.schedule, history=history)
-    tried = cheap_schedules(problem.graph, problem.num_devices, problem.objective, orders=[order])[
-        :left
-    ]
-    if not tried:
+    if left < 1:
         return found
-    return best_of(found, best_of_schedules(problem, budget.after(found), tried))
+    tried = cheap_schedules(problem.graph, problem.num_devices, problem.objective, orders=[order])
+    some = itertools.islice(tried, left)
+    return best_of(found, best_of_schedules(problem, budget.after(found), some))

@@ -1,6 +1,7 @@
 """Cheap schedules behind ``optimize``: an order by a rule, on simple placements."""
 
 import functools
+import itertools
 from collections.abc import Iterable
 
 import numpy as np
@@ -68,4 +69,4 @@ def cheapest(problem: PlacementProblem, budget: Budget) -> Result:
     one evaluation each; as many as the budget allows."""
     budget.check()
     candidates = cheap_candidates(problem, seed=budget.seed)
-    return best_of_schedules(problem, budget, candidates[: budget.evaluations])
+    return best_of_schedules(problem, budget, itertools.islice(candidates, budget.evaluations))

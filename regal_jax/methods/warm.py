@@ -56,7 +56,7 @@ def _begin(problem: PlacementProblem, budget: Budget, *, least: int) -> Result:
 
     Raises OptionError for a budget that leaves fewer than ``least`` evaluations.
     """
-    found = simple.cheap_candidates(problem, seed=budget.seed)
+    found = list(simple.cheap_candidates(problem, seed=budget.seed))
     if budget.evaluations < len(found) + least:
         raise OptionError(
             f"needs at least {len(found) + least} evaluations here, of which {len(found)} are for"

@@ -1,7 +1,7 @@
 """The driver of every search over chromosomes: jitted, in chunks, aware of its deadline."""
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import chex
@@ -253,5 +253,13 @@ def best_of_chromosomes(problem: Problem, budget: Budget, chromosomes: np.ndarra
 
 
 def best_of_schedules(problem: Any, budget: Budget, schedules: Iterable[Schedule]) -> Result:
-    """The same of schedules that are encoded first."""
-    return best_of_chromosomes(problem, budget, np.stack([problem.encode(s) for s in schedules]))
+    """The same of schedules that are encoded first: one, and as many more as the deadline lets."""
+    found = [problem.encode(one) for one in _in_time(schedules, budget)]
+    return best_of_chromosomes(problem, budget, np.stack(found))
+
+
+def _in_time(schedules: Iterable[Schedule], budget: Budget) -> Iterator[Schedule]:
+    for schedule in schedules:
+        yield schedule
+        if budget.out_of_time:
+            return

@@ -1,6 +1,8 @@
 """Simple orders times simple placements: schedules to begin from, or to learn from."""
 
-from collections.abc import Sequence
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -25,8 +27,9 @@ def cheap_schedules(
     *,
     seed: int = 0,
     orders: Sequence[np.ndarray] | None = None,
-) -> list[Schedule]:
-    """Orders, by default the simple ones, times simple placements, without repeats.
+) -> Iterator[Schedule]:
+    """Orders, by default the simple ones, times simple placements, without repeats; each is made
+    when it is asked for.
 
     Placements: one device, greedily balanced, whole components, replicas apart, few bytes between
     devices (without and with copies of what several devices read), and pipelines: cuts of the
@@ -35,10 +38,10 @@ def cheap_schedules(
     weight = rules.op_weights(graph, objective).astype(float)
     folded = precedence.nearest_end_first(graph)
     shared = _placements_of_any_order(graph, weight, num_devices)
-    schedules: dict[tuple[bytes, bytes], Schedule] = {}
-    for order in orders or [rule(graph, seed) for rule in rules.ORDERS.values()]:
+    seen: set[tuple[bytes, bytes]] = set()
+    for order in orders or (rule(graph, seed) for rule in rules.ORDERS.values()):
         own = _placements_of_order(graph, (order, folded), weight, num_devices)
-        for placement in shared + own:
+        for placement in itertools.chain((one() for one in shared), own):
             for eager in (False, True):
                 schedule = rules.build_schedule(
                     graph,
@@ -49,36 +52,39 @@ def cheap_schedules(
                     eager=eager,
                 )
                 key = (placement.tobytes(), schedule.steps.tobytes())
-                schedules.setdefault(key, schedule)
-    return list(schedules.values())
+                if key not in seen:
+                    seen.add(key)
+                    yield schedule
 
 
-def cheap_candidates(problem: PlacementProblem, *, seed: int = 0) -> list[Schedule]:
+def cheap_candidates(problem: PlacementProblem, *, seed: int = 0) -> Iterator[Schedule]:
     """What searches begin with: ``cheap_schedules`` and, for the makespan, before them those of two
     list heuristics."""
     graph, objective = problem.graph, problem.objective
     heuristic = _LIST_HEURISTICS if objective == "makespan" else ()
-    found = [rule(graph, problem.platform) for rule in heuristic]
-    return found + cheap_schedules(graph, problem.num_devices, objective, seed=seed)
+    yield from (rule(graph, problem.platform) for rule in heuristic)
+    yield from cheap_schedules(graph, problem.num_devices, objective, seed=seed)
 
 
-def _placements_of_any_order(graph, weight, num_devices: int) -> list[np.ndarray]:
-    placements = [rules.single_device(graph)]
+def _placements_of_any_order(graph, weight, num_devices: int) -> list[Callable[[], np.ndarray]]:
+    """Each is found when it is first asked for: the last ones take seconds of large graphs."""
+    several: list[Callable[..., np.ndarray]] = [
+        rules.whole_components,
+        replicas.replicas_apart,
+        *(functools.partial(partitioning.kernighan_lin, copies=copies) for copies in (False, True)),
+    ]
+    found = [functools.partial(rules.single_device, graph)]
     if num_devices > 1:
-        placements.append(rules.whole_components(graph, weight, num_devices))
-        placements.append(replicas.replicas_apart(graph, weight, num_devices))
-        for copies in (False, True):
-            placements.append(partitioning.kernighan_lin(graph, weight, num_devices, copies=copies))
-    return placements
+        found += [functools.partial(one, graph, weight, num_devices) for one in several]
+    return [functools.cache(one) for one in found]
 
 
-def _placements_of_order(graph, sequences, weight, num_devices: int) -> list[np.ndarray]:
+def _placements_of_order(graph, sequences, weight, num_devices: int) -> Iterator[np.ndarray]:
     """Placements for an order; ``sequences`` are the order and what else to cut into pipelines."""
     if num_devices == 1:
-        return []
-    placements = [rules.greedily_balanced(graph, sequences[0], weight, num_devices)]
+        return
+    yield rules.greedily_balanced(graph, sequences[0], weight, num_devices)
     even = np.arange(1, num_devices) / num_devices
     for sequence in sequences:
         for power in _POWERS:
-            placements.append(rules.contiguous(sequence, weight, even**power))
-    return placements
+            yield rules.contiguous(sequence, weight, even**power)

@@ -7,11 +7,12 @@ needs more bytes than XLA's own choice is never best.
 """
 
 import contextlib
+import functools
 import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from regal_jax import api
 from regal_jax.compiler.accelerators.measure import Measurement
@@ -64,19 +65,19 @@ def search(
     late = time.perf_counter() + (float("inf") if how.time_limit is None else how.time_limit)
     attempts = [plain]
 
-    def attempt(way: Callable[..., Any], *args: Any) -> None:
+    def attempt(make: Callable[[], Attempt | None]) -> None:
         if time.perf_counter() <= late:
             with contextlib.suppress(CompilerError):
-                if (made := way(*args)) is not None:
+                if (made := make()) is not None:
                     attempts.append(made)
 
     with progress.status(f"looking for an order on {judge.target.name}"):
         ways = _ways(judge.kernels, how, lambda: min(attempts[1:], key=cost, default=None))
         for segments in itertools.islice(ways, compilations):
-            attempt(judge.__call__, segments)
+            attempt(functools.partial(judge.__call__, segments))
         bases = {one.segments: one for one in (min(attempts, key=cost), plain)}
         for one in bases.values() if compilations else ():
-            attempt(judge.reordered, one, how)
+            attempt(functools.partial(judge.reordered, one, how))
     return sorted(attempts, key=cost)
 
 

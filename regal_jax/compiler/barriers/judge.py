@@ -13,7 +13,7 @@ from regal_jax.compiler.barriers.emission import donated_arguments, in_segments,
 from regal_jax.compiler.barriers.kernels import Kernels, kernels
 from regal_jax.compiler.xla.candidates import better_order
 from regal_jax.compiler.xla.module_orders import ModuleOrder
-from regal_jax.compiler.xla.scheduler_hook import compile_choosing
+from regal_jax.compiler.xla.scheduler_hook import compile_choosing, digest
 from regal_jax.compiler.xla.settings import Search
 from regal_jax.errors import CompilerError
 from regal_jax.graphs.importers.xla.text import Module
@@ -66,9 +66,9 @@ class Judge(NamedTuple):
 
     def __call__(self, segments: Segments) -> Attempt:
         """Raises CompilerError where the compiler refuses the program."""
-        if segments.behind:
-            known = functools.partial(_if_there, dict(segments.behind))
-            return self._attempt(segments, self._choosing(segments, known)[0])
+        if order := dict(segments.behind):
+            known = functools.partial(_if_there, order)
+            return self._attempt(segments, self._choosing(segments, known, digest(order))[0])
         compiled = compile_for(self._lowered(segments), self.target, self.options)
         return self._attempt(segments, compiled)
 
@@ -95,11 +95,11 @@ class Judge(NamedTuple):
         return traced.lower()
 
     def _choosing(
-        self, segments: Segments, choose: Callable[[Module], ModuleOrder]
+        self, segments: Segments, choose: Callable[[Module], ModuleOrder], tag: str = ""
     ) -> tuple[Any, ModuleOrder]:
         lowered = self._lowered(segments)
         module = lowered.compiler_ir().operation.attributes["sym_name"].value
-        return compile_choosing(lowered, module, choose, self.target, self.options)
+        return compile_choosing(lowered, module, choose, self.target, self.options, tag=tag)
 
     def _attempt(self, segments: Segments, compiled: Any) -> Attempt:
         needs = measured(compiled, self.target)

@@ -77,7 +77,8 @@ def search(
             attempt(functools.partial(judge.__call__, segments))
         bases = {one.segments: one for one in (min(attempts, key=cost), plain)}
         for one in bases.values() if compilations else ():
-            attempt(functools.partial(judge.reordered, one, how))
+            left = None if how.time_limit is None else max(late - time.perf_counter(), 1e-3)
+            attempt(functools.partial(judge.reordered, one, how._replace(time_limit=left)))
     return sorted(attempts, key=cost)
 
 

@@ -90,6 +90,8 @@ def compile_choosing(
     choose: Callable[[Module], ModuleOrder],
     target: Accelerator,
     options: Mapping[str, Any] | None = None,
+    *,
+    tag: str = "",
 ) -> tuple[jax.stages.Compiled, ModuleOrder]:
     """Compiles a lowered function for a GPU in an order that is chosen meanwhile.
 
@@ -102,6 +104,8 @@ def compile_choosing(
       choose: takes the scheduled module, returns the new order of some computations.
       target: what it is for.
       options: XLA's compiler options.
+      tag: hexadecimal, a name of ``choose`` that always chooses the same: JAX's caches may have the
+        program then, and nothing is chosen.
 
     Returns:
       The program, and what was chosen.
@@ -116,13 +120,13 @@ def compile_choosing(
         chosen.append(choose(parse_module(found.to_string())))
         return chosen[-1]
 
-    tag = int(uuid.uuid4().hex[:7], 16)
+    tagged = {**(options or {}), _GPU_TAG: int((tag or uuid.uuid4().hex)[:7], 16)}
     with _ONE_AT_A_TIME, _transforming(module, given, "cuda") as outcomes:
-        compiled = compile_for(lowered, target, {**(options or {}), _GPU_TAG: tag})
+        compiled = compile_for(lowered, target, tagged)
     _raise_of(module, outcomes)
-    if not chosen:
+    if not chosen and not tag:
         raise CompilerError(f"XLA never called the hook behind its scheduler for {module}")
-    return compiled, chosen[-1]
+    return compiled, chosen[-1] if chosen else {}
 
 
 def digest(order: ModuleOrder) -> str:

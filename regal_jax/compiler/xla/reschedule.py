@@ -5,9 +5,9 @@ effort spent on kernels, and what they truly allocate (``memory_analysis``) deci
 orders compete, so the choice is never worse than these. Which instructions there are is settled
 before their order is, so results are bit for bit the same.
 
-XLA forgets which arguments are donated when a module comes back from the hook: results then get
-memory of their own. This counts, so a program with donated arguments is given a new order only
-where that saves more, and its donated arguments stay valid then.
+With JAX 0.10.2 XLA forgets which arguments are donated when a module comes back from the hook:
+results then get memory of their own. This counts, so a program with donated arguments is given a
+new order only where that saves more, and its donated arguments stay valid then.
 """
 
 import time

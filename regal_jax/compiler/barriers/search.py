@@ -29,6 +29,9 @@ FIRST = 16
 STEP = 4
 """Cuts of the first attempts, and by how many times their number changes then."""
 
+LEAST_SECONDS = 1e-9
+"""What no program takes less than: estimates may be 0."""
+
 MOST_TIME = 1.02
 """Of the plain program's time, where time counts."""
 
@@ -84,9 +87,9 @@ def search(
 
 def _worth(needs: Measurement, of: Measurement, price: float) -> float:
     """Bytes and time of a program over another's, as one number, the less the better."""
-    size, seconds = needs.beyond_arguments, needs.seconds
-    ratios = (max(size, 1) / max(of.beyond_arguments, 1), seconds / of.seconds if of.seconds else 1)
-    return math.log(ratios[0]) + price * math.log(ratios[1])
+    size = max(needs.beyond_arguments, 1) / max(of.beyond_arguments, 1)
+    seconds = max(needs.seconds, LEAST_SECONDS) / max(of.seconds, LEAST_SECONDS)
+    return math.log(size) + price * math.log(seconds)
 
 
 class Line(NamedTuple):

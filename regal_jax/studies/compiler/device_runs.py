@@ -177,6 +177,7 @@ def _key(name: str, settings: Settings, machine: Mapping[str, Any]) -> str:
         name=name,
         program=one.jitted().lower(*one.shapes).as_text(),
         settings=[settings.top_k, settings.seed, settings.blocks, _methods(settings)],
+        time_price=Options().time_price,
         machine=machine,
     )
 

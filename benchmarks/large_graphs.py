@@ -8,10 +8,7 @@ apart) and to check, and the most memory that the process had.
 """
 
 import argparse
-import json
 import resource
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -20,6 +17,7 @@ import regal_jax as rj
 from regal_jax import datasets
 from regal_jax.graphs.rewrites.microbatches import microbatches
 from regal_jax.reporting.tables import text_table
+from regal_jax.studies.compiler.side_by_side import in_process
 
 METHODS = ("depth_first", "auto")
 
@@ -32,11 +30,7 @@ def main() -> None:
     parser.add_argument("--replicas", default="1,4,40")
     parser.add_argument("--devices", default="1,2")
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--one", nargs=3, metavar=("GRAPH", "DEVICES", "METHOD"))
     flags = parser.parse_args()
-    if flags.one:
-        print(json.dumps(measured(*flags.one, flags.seconds)))
-        return
     zoo = [graph for graph in datasets.model_zoo(split="test") if "training" in graph.name]
     graph = min(zoo, key=lambda graph: abs(graph.num_ops - OPS))
     print(f"{graph.name} in {flags.replicas} microbatches")
@@ -45,25 +39,22 @@ def main() -> None:
         for count in map(int, flags.replicas.split(",")):
             path = Path(folder) / f"{count}.json"
             rj.save_graph(microbatches(graph, count), path)
-            for devices in flags.devices.split(","):
-                found = {m: in_a_process(path, devices, m, flags.seconds) for m in METHODS}
+            for devices in map(int, flags.devices.split(",")):
+                found = {
+                    method: in_process(measured, path, devices, method, flags.seconds)
+                    for method in METHODS
+                }
                 lines.append(line_of(count * graph.num_ops, devices, found))
     print(text_table(lines))
 
 
-def in_a_process(path: Path, devices: str, method: str, seconds: float) -> dict:
-    """What ``measured`` finds in a process of its own."""
-    command = [sys.executable, __file__, f"--seconds={seconds}", "--one", path, devices, method]
-    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-
-
-def measured(path: str, devices: str, method: str, seconds: float) -> dict:
-    """Bytes, seconds and memory of one method on one graph."""
+def measured(path: Path, devices: int, method: str, seconds: float) -> dict:
+    """Bytes, seconds and memory of one method on one graph; for a process of its own."""
     begin = time.perf_counter()
     graph = rj.load_graph(path)
     read = time.perf_counter()
     limit = {"time_limit": seconds} if method == "auto" else {}
-    schedule = rj.optimize(graph, num_devices=int(devices), method=method, **limit)
+    schedule = rj.optimize(graph, num_devices=devices, method=method, **limit)
     made = time.perf_counter()
     rj.evaluate(graph, schedule)
     return {
@@ -76,12 +67,12 @@ def measured(path: str, devices: str, method: str, seconds: float) -> dict:
     }
 
 
-def line_of(ops: int, devices: str, found: dict[str, dict]) -> dict[str, str]:
+def line_of(ops: int, devices: int, found: dict[str, dict]) -> dict[str, str]:
     """A row of the table."""
     simple, ours = (found[method] for method in METHODS)
     return {
         "ops": f"{ops:,}",
-        "devices": devices,
+        "devices": str(devices),
         "over depth first": f"{ours['bytes'] / simple['bytes']:.3f}",
         "over the bound": f"{1 + ours['gap']:.3f}",
         "s to read": f"{ours['read']:.1f}",

@@ -128,20 +128,19 @@ def _rows(
     how = Search(evaluations=evaluations, seed=seed)
     common = {"graph": one.name, "seed": seed, "accelerator": target.name, "jax": jax.__version__}
     common |= {"compilations": compilations, "evaluations": evaluations}
-    rows: list[Row] = []
+    found: dict[str, tuple[Attempt, float]] = {}
     for method, overlap in ((IN_TIME, True), (OURS, False)):
         begin = time.perf_counter()
         attempts = search(judge, how, compilations=compilations, overlap=overlap)
         spent = time.perf_counter() - begin
         (plain,) = (each for each in attempts if each.segments.name == PLAIN)
-        both = {PLAIN: plain, method: attempts[0]} if not rows else {method: attempts[0]}
-        rows += [
-            common | {"method": name, "metric": metric, "value": value, "segments": way}
-            for name, attempt in both.items()
-            for way in (attempt.segments.name,)
-            for metric, value in _values(attempt, plain.measurement, spent).items()
-        ]
-    return rows
+        found |= {PLAIN: (plain, spent), method: (attempts[0], spent)}
+    return [
+        common | {"method": method, "metric": metric, "value": value, "segments": way}
+        for method, (attempt, spent) in found.items()
+        for way in (attempt.segments.name,)
+        for metric, value in _values(attempt, plain.measurement, spent).items()
+    ]
 
 
 def _values(attempt: Attempt, plain: Measurement, spent: float) -> dict[str, float]:

@@ -55,6 +55,7 @@ _METHODS: Mapping[str, Mapping[str, str]] = {
 }
 _SAMPLERS = (
     "critical_path brkga regal_paper random_search list_sampling random_ties metropolis price_sweep"
+    " regal dispatch"
     " one_shot gflownet ppo"
 )
 _POLICIES = {

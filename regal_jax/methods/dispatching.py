@@ -2,6 +2,7 @@
 
 import functools
 import os
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from regal_jax.policies.regal import dispatching
 from regal_jax.policies.regal.dispatching import DispatchConfig
 from regal_jax.search.evolution import rule_search
 from regal_jax.training import checkpoints
+
+RuleSearch = Callable[[PlacementProblem, Budget, int], Result]
 
 RULES = 0.2
 """Of the evaluations, the part for rules; then the best of their schedules are changed."""
@@ -43,29 +46,26 @@ def _run(problem: PlacementProblem, budget: Budget, *, chooses: bool) -> Result:
     changes = budget.evaluations - count >= warm.LEAST
     count = count if changes else budget.evaluations
     path = budget.options.policy or shipped_policy("rules")
-    found = best_of_rules(problem, budget, path, count, chooses=chooses)
+    found = search_by(path, chooses=chooses)(problem, budget, count)
     return warm.change_elites(problem, budget, found) if changes else found
 
 
-def best_of_rules(
-    problem: PlacementProblem,
-    budget: Budget,
-    path: str | os.PathLike,
-    count: int,
-    *,
-    chooses: bool = True,
-) -> Result:
-    """The best of so many rules: a policy's, as its network promises or in their own order, and
-    changed copies."""
+def search_by(path: str | os.PathLike, *, chooses: bool = True) -> RuleSearch:
+    """(problem, budget, count) -> the best of so many rules: a policy's, as its network promises or
+    in their own order, and changed copies."""
     params, config, _ = checkpoints.load_policy(path, DispatchConfig)
-    params = dispatching.of_objective(params, problem.objective)
-    columns = rule.columns(problem)
-    promise: rule_search.Promise = rule_search.in_order
-    if chooses:
-        features = dispatching.features_of(problem, columns)
-        promise = functools.partial(_promise, params["network"], features, config)
-    pool = np.asarray(params["rules"], float)
-    return rule_search.search(problem, columns, pool, promise, count, budget)
+
+    def search(problem: PlacementProblem, budget: Budget, count: int) -> Result:
+        own = dispatching.of_objective(params, problem.objective)
+        columns = rule.columns(problem)
+        promise: rule_search.Promise = rule_search.in_order
+        if chooses:
+            features = dispatching.features_of(problem, columns)
+            promise = functools.partial(_promise, own["network"], features, config)
+        pool = np.asarray(own["rules"], float)
+        return rule_search.search(problem, columns, pool, promise, count, budget)
+
+    return search
 
 
 def _promise(network, features, config: DispatchConfig, costs, done) -> np.ndarray:

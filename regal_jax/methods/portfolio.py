@@ -99,8 +99,8 @@ def _ruled(problem: PlacementProblem, budget: Budget, found: Result) -> Result:
         part = part._replace(deadline=time.perf_counter() + RULES_PART * budget.seconds_left)
     from regal_jax.methods import dispatching  # its networks, where they are looked at
 
-    path = shipped_policy("rules")
-    return best_of(found, dispatching.best_of_rules(problem, part, path, count))
+    search = dispatching.search_by(shipped_policy("rules"))
+    return best_of(found, search(problem, part, count))
 
 
 def _take_turns(problem: PlacementProblem, budget: Budget, found: Result) -> Result:

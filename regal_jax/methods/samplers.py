@@ -46,13 +46,14 @@ had mean speedups of 3.79, 3.78 and 3.74, and differed in 69, 80 and 81 % of the
 WALKED = 1000
 """Schedules of a walk."""
 
-LISTS = 1000
-"""Of ``sample_lists`` in a sweep of prices, at most."""
+LISTS_PART, LISTS = 0.2, 1000
+"""Of the evaluations of a sweep of prices, those of ``sample_lists``; how many at most."""
+
+RULES = 200
+"""Dispatching rules at each price of a sweep, at most."""
 
 SWEPT = 250_000
-"""Evaluations of a sweep of prices: 5,000 moves at each of 49. On 16 validation graphs its best
-of 98 candidates has speedups of 2.225 (noisy), 1.751 (bandwidth) and 1.935 (latency) on average;
-without moves 2.205, 1.719 and 1.879, with 1,000 moves 2.220, 1.738, 1.913."""
+"""Evaluations of a sweep of prices."""
 
 CANDIDATES = 100
 """Schedules tried on a target (section 5)."""
@@ -82,7 +83,7 @@ def sample_brkga(problem: PlacementProblem, budget: Budget) -> Candidates:
 
 
 @registry.sampler("regal_paper", searches=True)
-def sample_regal(problem: PlacementProblem, budget: Budget) -> Candidates:
+def sample_regal_paper(problem: PlacementProblem, budget: Budget) -> Candidates:
     """The last population of REGAL's search, which has the parameters of ``sample_brkga``.
 
     Raises OptionError if the policy is for another number of devices, or evaluations are too few.
@@ -145,28 +146,67 @@ def sample_metropolis(problem: PlacementProblem, budget: Budget) -> Candidates:
 
 @registry.sampler("price_sweep")
 def sample_price_sweep(problem: PlacementProblem, budget: Budget) -> Candidates:
-    """List schedules for a sweep of assumed transfer prices (``price_sweep``, ours).
+    """List schedules for a sweep of assumed transfer prices (ours), see ``swept``."""
+    return swept(problem, budget)
 
-    As many as will be tried on the target, none equal but for the names of devices: the sweep's
-    first, then the best of ``sample_lists``, with whose samples, up to ``LISTS``, the sweep makes
-    up the budget. What is left of it is spent on local search at each price.
+
+@registry.sampler("regal", searches=True)
+def sample_regal(problem: PlacementProblem, budget: Budget) -> Candidates:
+    """The same sweep with dispatching rules at each price, too, those that a network chooses by the
+    graph and the price (``dispatching``, ours)."""
+    return swept(problem, budget, chooses=True)
+
+
+@registry.sampler("dispatch", searches=True)
+def sample_dispatch(problem: PlacementProblem, budget: Budget) -> Candidates:
+    """The same with the policy's rules in their own order: the control of ``regal``."""
+    return swept(problem, budget, chooses=False)
+
+
+def swept(problem: PlacementProblem, budget: Budget, *, chooses: bool | None = None) -> Candidates:
+    """Schedules for a sweep of assumed transfer prices: as many as will be tried on the target,
+    none equal but for the names of devices.
+
+    At each price two list heuristics make a schedule each, and so do dispatching rules, the best of
+    up to ``RULES``; then local search goes on from the best. First come these, cheap prices first,
+    then the second best; then the best of ``sample_lists``, which have ``LISTS_PART`` of the
+    evaluations.
+
+    Args:
+      chooses: whether a network chooses the rules; None for no rules.
     """
-    samples = budget.evaluations
-    count = min(budget.options.candidates or CANDIDATES, samples)
-    at_price = len(price_sweep.HEURISTICS)
-    number = len(prices.sweep(count // at_price))
-    left = samples - min(at_price * number, count)
-    drawn_too = min(left, LISTS)
-    moves = (left - drawn_too) // number
+    budget.check()
+    wanted = min(budget.options.candidates or CANDIDATES, budget.evaluations)
+    lists = min(int(LISTS_PART * budget.evaluations), LISTS)
+    makers, left = list(price_sweep.HEURISTICS), budget.evaluations - lists
+    number = len(prices.sweep(min(wanted, left // len(makers))))
+    each = left // number
+    moves = max(each - len(makers), 0)
+    if chooses is not None and moves > 0:
+        rules = min(moves, RULES)
+        moves -= rules
+        makers.append(best_of_rules(rules, budget, chooses=chooses))
     every = price_sweep.schedules(
-        *(problem.graph, problem.platform, count, budget.deadline), moves=moves, seed=budget.seed
+        *(problem.graph, problem.platform, number, budget.deadline),
+        makers=makers[:each],
+        moves=moves,
+        seed=budget.seed,
     )
-    if drawn_too:
-        drawn = sample_lists(problem, budget._replace(evaluations=drawn_too))
-        every += candidates.best_schedules(problem, drawn, count)
-    found = candidates.distinct(candidates.from_schedules(every), count)
-    budget.on_progress(samples, float(candidates.makespans(problem, found).min()))
+    if lists:
+        drawn = sample_lists(problem, budget._replace(evaluations=lists))
+        every += candidates.best_schedules(problem, drawn, wanted)
+    found = candidates.distinct(candidates.from_schedules(every), wanted)
+    budget.on_progress(budget.evaluations, float(candidates.makespans(problem, found).min()))
     return found
+
+
+def best_of_rules(count: int, budget: Budget, *, chooses: bool) -> price_sweep.Maker:
+    """What makes the best schedule of so many dispatching rules."""
+    from regal_jax.methods import dispatching  # its networks, where they are looked at
+
+    path = budget.options.policy or shipped_policy("rules")
+    search, own = dispatching.search_by(path, chooses=chooses), Budget(count, budget.seed)
+    return lambda problem: search(problem, own, count).schedule
 
 
 @registry.sampler("one_shot")

@@ -413,13 +413,18 @@ def test_auto_stops_by_itself_unless_evaluations_are_asked_for(monkeypatch, aske
 
 def test_the_portfolio_tries_rules_where_these_take_no_time(monkeypatch):
     counts = []
-    rules_of = dispatching.best_of_rules
+    search_by = dispatching.search_by
 
-    def best_of_rules(problem, budget, path, count):
-        counts.append(count)
-        return rules_of(problem, budget, path, count)
+    def counted(path):
+        search = search_by(path)
 
-    monkeypatch.setattr(dispatching, "best_of_rules", best_of_rules)
+        def count_and_search(problem, budget, count):
+            counts.append(count)
+            return search(problem, budget, count)
+
+        return count_and_search
+
+    monkeypatch.setattr(dispatching, "search_by", counted)
     graph = random_graph(5, 60)
     found = optimize(graph, method="portfolio", evaluations=2000)
     assert 200 < counts[0] <= 400  # a fifth of what the cheap schedules leave

@@ -29,9 +29,11 @@ SAMPLES, EVALUATIONS = 40, 1200
 """Of samplers that don't search, and of those that do."""
 CLASSICAL = [
     *("critical_path", "brkga", "regal_paper", "random_search"),
-    *("list_sampling", "price_sweep", "one_shot"),
+    *("list_sampling", "price_sweep", "regal", "dispatch", "one_shot"),
 ]
 """All but those whose policies build schedules op by op."""
+FIXED = ("critical_path", "regal", "dispatch")
+"""Those that are not random, or not within EVALUATIONS."""
 
 
 GRAPH = single_input_graph(seed=0, num_ops=OPS)
@@ -86,7 +88,7 @@ def test_candidates_are_schedules_that_repeat(name):
     assert again.placement.tolist() == found.placement.tolist()
     assert again.sequence.tolist() == found.sequence.tolist()
     same = other.sequence.tolist() == found.sequence.tolist()
-    assert same == (name == "critical_path")
+    assert same == (name in FIXED)
 
 
 @pytest.mark.parametrize("name", ["random_search", "list_sampling", "one_shot"])
@@ -110,11 +112,27 @@ def test_a_sweep_of_prices_is_filled_up_with_lists(samples, candidates):
     assert len(found.sequence) == len(candidates_of.best_schedules(problem, found, 99))
     assert len(found.sequence) <= min(samples, candidates)
     assert reports == [(samples, candidates_of.makespans(problem, found).min())]
-    swept = price_sweep.schedules(GRAPH, problem.platform, min(samples, candidates))
-    first = candidates_of.distinct(candidates_of.from_schedules(swept), candidates)
-    assert found.placement[: len(first.placement)].tolist() == first.placement.tolist()
-    if samples == 40:  # there are enough lists
-        assert len(found.sequence) == candidates
+    if samples == candidates == 30:
+        swept = price_sweep.schedules(GRAPH, problem.platform, 12)
+        first = candidates_of.distinct(candidates_of.from_schedules(swept), candidates)
+        assert found.placement[: len(first.placement)].tolist() == first.placement.tolist()
+        assert len(found.placement) > len(first.placement)
+
+
+def test_a_sweep_with_rules_has_their_schedules_at_each_price():
+    """As many at each price as evaluations are left by two heuristics."""
+    problem = problem_of("dispatch")
+    found = sampled("dispatch", 100, candidates=4)
+    swept = price_sweep.schedules(
+        GRAPH,
+        problem.platform,
+        4,
+        makers=[*price_sweep.HEURISTICS, samplers.best_of_rules(18, Budget(100), chooses=False)],
+    )
+    first = candidates_of.distinct(candidates_of.from_schedules(swept), 4)
+    assert found.placement.tolist() == first.placement.tolist()
+    by_network = sampled("regal", 100, candidates=4)
+    assert by_network.placement.tolist() != found.placement.tolist()
 
 
 def test_critical_path_is_the_heuristics_schedule():

@@ -19,7 +19,7 @@ from tests.graphs.cases import single_input_graph
 GRAPH = single_input_graph(seed=4, num_ops=24)
 PROBLEM = PlacementProblem(GRAPH, 3, "makespan")
 SWEPT = candidates.best_schedules(
-    PROBLEM, candidates.from_schedules(price_sweep.schedules(GRAPH, PROBLEM.platform, 98)), 98
+    PROBLEM, candidates.from_schedules(price_sweep.schedules(GRAPH, PROBLEM.platform, 49)), 98
 )
 MODEL = rj.TargetModel(latency_share=1.0, noise=0.35, seed=1)
 
@@ -81,7 +81,7 @@ def test_few_schedules_there_are():
         num_ops=2, producer=[0], size=[4], consumers=[[1]], duration=[2.0, 3.0]
     )
     problem = PlacementProblem(graph, 2, "makespan")
-    ranked = price_sweep.schedules(graph, problem.platform, 2)
+    ranked = price_sweep.schedules(graph, problem.platform, 1)
     tried = run(9, problem=problem, ranked=ranked[:1])
     assert 1 <= len(tried) <= 2
 

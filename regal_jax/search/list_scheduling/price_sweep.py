@@ -8,6 +8,7 @@ latency and an assumed time per byte, each from a few levels, in all combination
 
 import math
 import time
+from collections.abc import Callable, Sequence
 
 from regal_jax.environments.execution import prices
 from regal_jax.environments.placement.problem import PlacementProblem
@@ -17,36 +18,43 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.search.list_scheduling.heuristics import etf, heft
 from regal_jax.search.local_search import search as local_search
 
-HEURISTICS = (heft, etf)
-"""Of 98 candidates for 17 real graphs on four devices, the best on the targets of
-``experiments/targets`` has speedups of 2.60 (noisy), 1.84 (bandwidth) and 2.16 (latency) on average
-with both at seven levels, and 2.58, 1.82, 2.12 with ``heft`` alone at ten."""
+Maker = Callable[[PlacementProblem], Schedule]
+
+
+def _of_list(heuristic: Callable[[ComputationGraph, Platform], Schedule]) -> Maker:
+    return lambda problem: heuristic(problem.graph, problem.platform)
+
+
+HEURISTICS: Sequence[Maker] = (_of_list(heft), _of_list(etf))
 
 
 def schedules(
     graph: ComputationGraph,
     platform: Platform,
-    count: int,
+    number: int,
     deadline: float = math.inf,
     *,
+    makers: Sequence[Maker] = HEURISTICS,
     moves: int = 0,
     seed: int = 0,
 ) -> list[Schedule]:
-    """At most ``count`` schedules, at least one, cheap prices first; some may be equal.
+    """The best schedule at each price, then the second best, and so on; each time cheap prices
+    first. Some may be equal.
 
     Args:
       graph, platform: the problem, whose own transfer times come on top of the prices.
-      count: how many are wanted; prices have sqrt(count / 2) levels.
+      number: of prices at most, all pairs of its square root's levels.
       deadline: ``time.perf_counter()`` from which no more are made.
-      moves: of local search, that improve on the better one at each price.
+      makers: what makes a schedule at each price.
+      moves: of local search, that improve on the best one at each price.
       seed: of these.
     """
-    found: list[Schedule] = []
-    for price in prices.sweep(count // len(HEURISTICS)):
+    found: list[list[Schedule]] = []
+    for price in prices.sweep(number):
         there = PlacementProblem.on(graph, prices.at_price(graph, platform, price), "makespan")
-        made = [there.costed(heuristic(graph, there.platform)) for heuristic in HEURISTICS]
+        made = [there.costed(maker(there)) for maker in makers]
         made.sort(key=lambda schedule: schedule.makespan)
-        found += [local_search.improve(there, made[0], moves, seed), *made[1:]]
+        found.append([local_search.improve(there, made[0], moves, seed), *made[1:]])
         if time.perf_counter() >= deadline:
             break
-    return found[:count]
+    return [schedule for places in zip(*found, strict=True) for schedule in places]

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from regal_jax import api
+from regal_jax.environments.execution import prices
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.schedule import Objective
 from regal_jax.errors import OptionError
@@ -63,6 +64,8 @@ class PlatformRule(NamedTuple):
     Attributes:
       num_devices, latency, per_byte: see ``optimize``; no number of devices (None) for graphs that
         have machine types, if the objective is the makespan.
+      transfer_share: what a transfer takes more, and one of mean size once more, in mean durations
+        of the graph's ops (``prices``).
       memory_share: memory of a device, as a share of the peak of the best simple order on one
         device; None is unlimited.
       memory_capacity: the same in bytes, instead.
@@ -73,6 +76,7 @@ class PlatformRule(NamedTuple):
     per_byte: float = 0.0
     memory_share: float | None = None
     memory_capacity: int | None = None
+    transfer_share: float = 0.0
 
     def options(self, graph: ComputationGraph) -> dict:
         """Keyword arguments of ``optimize``. OptionError for a share and a capacity at once."""
@@ -84,6 +88,10 @@ class PlatformRule(NamedTuple):
             "per_byte": self.per_byte,
             "memory_capacity": self.memory_capacity,
         }
+        if self.transfer_share:
+            own = Platform(latency=self.latency, per_byte=self.per_byte)
+            dear = prices.at_price(graph, own, (self.transfer_share, self.transfer_share))
+            options |= {"latency": dear.latency, "per_byte": dear.per_byte}
         if self.memory_share is not None:
             alone = best_simple_schedule(graph, "peak_memory", Platform(1))
             options["memory_capacity"] = max(int(self.memory_share * max(alone.peak_memory)), 1)

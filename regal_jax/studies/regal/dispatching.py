@@ -49,8 +49,12 @@ def table(settings: Settings, folder: Path) -> str:
     few = [limit for limit in FEW if limit < settings.test_evaluations]
     early = [name for name in (*systems, "auto") if name in settings.methods]
     runs += [Run(tables.label(name, limit), name, limit) for name in early for limit in few]
+    graphs = experiment.test_graphs(settings)
+    if settings.transfer_share:
+        platform = f"{settings.num_devices} devices, transfers {settings.transfer_share:g}"
+        graphs = {f"{setting}, {platform}": some for setting, some in graphs.items()}
     rows = experiment.compare(
-        experiment.test_graphs(settings),
+        graphs,
         runs,
         folder,
         settings,

@@ -62,6 +62,11 @@ class Searches(Memory, Executor):
     time_limit: float | None = option(None, "Seconds of a search, for methods without evaluations.")
     latency: float = option(0.0, "us of a tensor that crosses devices.")
     per_byte: float = option(0.0, "us per byte that crosses devices.")
+    transfer_share: float = option(
+        0.0,
+        "What a tensor that crosses devices takes more, and one of mean size once more, in mean"
+        " durations of the graph's ops.",
+    )
     memory_share: float | None = option(
         None, "Memory of a device, as a share of the best simple peak on one device."
     )
@@ -181,6 +186,7 @@ def compare(
             settings.per_byte,
             settings.memory_share,
             settings.memory_capacity,
+            settings.transfer_share,
         ),
         objective=objective,
         policies=policies,

@@ -17,7 +17,7 @@ from tests.graphs.cases import single_input_graph
 GRAPH = single_input_graph(seed=2, num_ops=30)
 PROBLEM = PlacementProblem(GRAPH, 3, "makespan", latency=0.5)
 SLOPES = calibration.price_slopes(GRAPH)
-SWEPT = price_sweep.schedules(GRAPH, Platform(3), 98)
+SWEPT = price_sweep.schedules(GRAPH, Platform(3), 49)
 RANDOM = find("sampler", "random_search").make(PROBLEM, Budget(40))
 
 

@@ -39,7 +39,7 @@ class Options:
         function (problem, Budget) -> Result. "auto" (the same as "portfolio") improves on the best
         of the cheap orders and placements, or rules, so it is never worse than these;
         "regal_paper", "brkga" and the other published ones begin from nothing. With a target,
-        "auto" is "price_sweep" with 100 trials.
+        "auto" is "regal" with 100 trials.
       evaluations: budget, in calls of the cost on one chromosome, or on one move from a schedule;
         None is the method's own: 5000 but for "auto", "portfolio" and samplers (1000 samples).
       seed: same seed, same schedule (on the same platform).

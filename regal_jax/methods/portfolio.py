@@ -35,11 +35,14 @@ class Arm(NamedTuple):
 LOCAL_SEARCH = Arm(refinement.polish)
 BLOCK_MOVES = Arm(refinement.climb, most=5000, least_seconds=10.0)
 
-RULES_PART, LEAST_RULES, MOST_RULES = 0.2, 20, 1000
-"""Of the budget, for dispatching rules on several devices; and how many rules."""
-MOST_PAIRS = 10**8
+RULES_PART, FEW_RULES, MOST_RULES = 0.2, 64, 1000
+"""Of the budget, for dispatching rules on several devices; how many rules at least, if it has them;
+and at most."""
+CHEAP_PART = 0.5
+"""Of the budget, for cheap schedules, where rules come next."""
+MOST_PAIRS, LEAST_RULES = 10**8, 20
 """Pairs of ops and devices that these look at, in seconds; there are fewer rules on graphs where
-thousands of ops are ready at once."""
+thousands of ops are ready at once, and none rather than fewer than these."""
 
 PROOF_PART = 0.03
 """Of the budget, for the bound and better orders on several devices: 0.3 left 24 validation graphs
@@ -71,14 +74,15 @@ WORTHWHILE = 0.005
 def run_portfolio(problem: PlacementProblem, budget: Budget) -> Result:
     """What is best within a budget of evaluations or, with a deadline, of time.
 
-    First the cheap schedules and, for memory, a share for ``exact``, which on one device is all of
-    the time; then local search and block moves take turns, each from the best schedule so far. Next
-    is whichever gained most in its last turn, by seconds with a deadline, by evaluations without;
-    on ties (nobody gains) the one that has waited longest. Ends at the lower bound; where neither
-    evaluations nor seconds were asked for, also when the rest of the budget hardly promises to save
-    anything (``expected_gain``). Never worse than any cheap schedule.
+    First the cheap schedules, on several devices dispatching rules (``dispatching``) and, for
+    memory, a share for ``exact``, which on one device is all of the time; then local search and
+    block moves take turns, each from the best schedule so far. Next is whichever gained most in its
+    last turn, by seconds with a deadline, by evaluations without; on ties (nobody gains) the one
+    that has waited longest. Ends at the lower bound; where neither evaluations nor seconds were
+    asked for, also when the rest of the budget hardly promises to save anything
+    (``expected_gain``). Never worse than the cheap schedules that it has a budget for.
     """
-    start = _ruled(problem, budget, simple.cheapest(problem, budget))
+    start = _ruled(problem, budget, simple.cheapest(problem, _of_cheap(problem, budget)))
     found = _proven(problem, budget, start)
     if found.cost <= max(problem.lower_bound, found.lower_bound):
         return found
@@ -87,13 +91,22 @@ def run_portfolio(problem: PlacementProblem, budget: Budget) -> Result:
     return _exactly_better(problem, start, searched)._replace(lower_bound=bound)
 
 
+def _of_cheap(problem: PlacementProblem, budget: Budget) -> Budget:
+    """What may be spent on cheap schedules: not all where rules come next, which are better."""
+    if problem.num_devices == 1:
+        return budget
+    return budget._replace(evaluations=math.ceil(CHEAP_PART * budget.evaluations))
+
+
 def _ruled(problem: PlacementProblem, budget: Budget, found: Result) -> Result:
     """After dispatching rules, where more than one device is to be chosen from."""
-    left = int(RULES_PART * (budget.evaluations - found.evaluations))
-    count = min(left, MOST_RULES, MOST_PAIRS // max(rule.num_pairs(problem), 1))
-    settled = problem.num_devices == 1 or found.cost <= problem.lower_bound
-    if settled or count < LEAST_RULES:
+    left = budget.evaluations - found.evaluations
+    if problem.num_devices == 1 or found.cost <= problem.lower_bound or left < 1:
         return found
+    most = MOST_PAIRS // max(rule.num_pairs(problem), 1)
+    if most < LEAST_RULES:
+        return found
+    count = min(max(int(RULES_PART * left), FEW_RULES), left, most, MOST_RULES)
     part = budget.after(found)
     if _is_timed(budget):
         part = part._replace(deadline=time.perf_counter() + RULES_PART * budget.seconds_left)

@@ -30,7 +30,7 @@ SAMPLES = 1000
 """Schedules drawn by one of these (section 5)."""
 WALK = 1_000_000
 """Moves of Metropolis's walk."""
-ON_TARGETS = "price_sweep"
+ON_TARGETS = "regal"
 """What "auto" is where schedules are tried on a target."""
 TRIALS = 100
 """Of "auto", unless candidates or trials are given."""

@@ -429,11 +429,14 @@ def test_the_portfolio_tries_rules_where_these_take_no_time(monkeypatch):
     found = optimize(graph, method="portfolio", evaluations=2000)
     assert 200 < counts[0] <= 400  # a fifth of what the cheap schedules leave
     assert found.evaluations <= 2000
-    optimize(graph, method="portfolio", evaluations=60)
+    assert optimize(graph, method="portfolio", evaluations=60).evaluations == 60
+    optimize(graph, method="portfolio", evaluations=2)
+    optimize(graph, method="portfolio", evaluations=1)
+    assert counts[1:] == [30, 1]  # half of a small budget
     optimize(graph, method="portfolio", evaluations=2000, num_devices=1)
     monkeypatch.setattr(portfolio, "MOST_PAIRS", 1000)
     optimize(graph, method="portfolio", evaluations=2000)
-    assert len(counts) == 1
+    assert len(counts) == 3
 
 
 @pytest.mark.parametrize(("objective", "num_devices"), SETTINGS[1:])

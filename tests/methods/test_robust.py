@@ -16,7 +16,7 @@ from regal_jax.environments.placement import checker
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError, RegalError, ScheduleError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.methods import robust, samplers
+from regal_jax.methods import robust
 from regal_jax.options import Budget, Options
 from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs, flow_policy
 from regal_jax.policies.regal.policy import RegalConfig
@@ -123,9 +123,9 @@ def test_the_best_candidate_on_the_target_is_returned(method, options_of):
 def test_auto_sweeps_prices_on_a_target(method):
     graph = makespan_graph("layered", 0, 30)
     schedule = optimize(graph, target=MODEL, method=method).replace(**UNTIMED)
-    same = optimize(graph, target=MODEL, method="price_sweep", trials=100)
+    same = optimize(graph, target=MODEL, method="regal", trials=100)
     assert schedule == same.replace(**UNTIMED)
-    assert (schedule.method, schedule.evaluations) == ("price_sweep", samplers.SWEPT)
+    assert (schedule.method, schedule.evaluations) == ("regal", 5000)
     assert schedule.target_time < optimize(graph, target=MODEL).target_time
 
 

@@ -97,7 +97,7 @@ def test_auto_tries_a_hundred():
     asked = {"objective": "makespan", "num_devices": 3, "target": MODEL}
     told = []
     auto = rj.optimize(GRAPH, **asked, on_progress=lambda *point: told.append(point))
-    same = rj.optimize(GRAPH, method="price_sweep", trials=100, **asked)
+    same = rj.optimize(GRAPH, method="regal", trials=100, **asked)
     assert auto.replace(**UNTIMED) == same.replace(**UNTIMED)
     assert told[-1] == (100, auto.target_time)
     few = rj.optimize(GRAPH, candidates=100, **asked)

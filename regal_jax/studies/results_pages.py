@@ -35,8 +35,6 @@ BEFORE = "*before*"
 """The mark of numbers without rows, in the section or the table that has them."""
 
 _BLOCK = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-TRIALS = "price_sweep 250000 trials"
-"""What ``auto`` is on a target."""
 
 _CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^(#+) ")
@@ -235,7 +233,9 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "gflownet_robust": gflownet_tables.page,
         "gflownet_real": gflownet_tables.page,
         "gflownet_real_spread": gflownet_tables.page_of_spread,
-        "gflownet_real_paired": functools.partial(gflownet_tables.page_of_pairs, TRIALS),
+        "gflownet_real_paired": functools.partial(
+            gflownet_tables.page_of_pairs, gflownet_tables.TRIALS
+        ),
         "topoformer_layered": functools.partial(
             topoformer_tables.page, topoformer_tables.PAPER_TABLE_1
         ),
@@ -264,6 +264,9 @@ SUMMARIES: Mapping[str, Callable[[systems.Read], str]] = MappingProxyType(
     {
         "surprises": lambda read: compiler_tables.surprises(read("xla"), read("onnx")),
         "systems": systems.table,
+        "gflownet_at_prices": lambda read: gflownet_tables.page_of_pairs(
+            gflownet_tables.AT_PRICES[0], read("gflownet_real"), gflownet_tables.AT_PRICES[1:]
+        ),
         "on_a_device": lambda read: device_tables.sentence(read("device_runs")),
     }
 )

@@ -114,7 +114,7 @@ def _gflownet(read: Read) -> dict[str, str]:
 
 
 def _trials(read: Read) -> dict[str, str]:
-    found = _speedups(read, "price_sweep 250000 trials", "gflownet")
+    found = _speedups(read, gflownet_tables.TRIALS, "gflownet")
     text = f"speedup {found} against GFlowNet candidates"
     return _line("trials (ours)", "each learns from those before", text, "gflownet")
 

@@ -147,6 +147,23 @@ def test_smaller_budgets_are_for_the_paired_table():
     assert re.search(r"5,000 \| `brkga` +\| 69\.31 \(n = 1\)", text)
 
 
+def test_rows_of_several_platforms_are_told_apart_by_their_settings():
+    common = {"ops": "9", "seed": "0", "metric": "cost", "evaluations": "1", "budget": "1"}
+    rows = [
+        common
+        | {"setting": f"{devices} devices", "devices": devices, "latency": devices, "per_byte": "0"}
+        | {"graph": graph, "method": method, "value": value}
+        for devices in ("2", "4")
+        for graph in ("a", "b")
+        for method, value in (("regal 1", 2.0), ("dispatch 1", 2.0 * float(devices)))
+    ]
+    text = results_pages.paired(rows)
+    assert "on the setting's platform, 1 seed" in text
+    assert [line.split()[1] for line in text.splitlines()[-2:]] == ["2", "4"]
+    assert "69.31" in text.splitlines()[-2]
+    assert "138.63" in text.splitlines()[-1]
+
+
 def test_a_block_needs_its_file_and_its_table(tmp_path):
     (tmp_path / "docs" / "results").mkdir(parents=True)
     (tmp_path / "README.md").write_text(BLOCK)

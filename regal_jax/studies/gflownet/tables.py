@@ -31,6 +31,13 @@ OWN = (*SPEEDUPS, *DIVERSITY, "candidates", "seconds")
 and how long sampling took, are in no table of the paper."""
 
 
+TRIALS = "regal 5000 trials"
+"""What ``auto`` is on a target, by its label."""
+
+AT_PRICES = ("regal 5000", "dispatch 5000", "price_sweep 5000", "price_sweep 250000", "gflownet")
+"""Sweeps of prices: by rules that a network chooses, its control, by list heuristics; and a sampler
+without prices."""
+
 PaperTable = Mapping[str, Mapping[str, Number]]
 """Cells by method and metric: means and, where they are given, standard deviations; that these are
 over seeds is what the text suggests, without saying so."""
@@ -210,10 +217,12 @@ def page_of_spread(rows: Sequence[Row]) -> str:
     return f"{caption}\n\n{tables.markdown_table(_filled(table))}\n"
 
 
-def page_of_pairs(method: str, rows: Sequence[Row]) -> str:
-    """A method's difference from the others on each target, in Markdown."""
+def page_of_pairs(method: str, rows: Sequence[Row], others: Sequence[str] = ()) -> str:
+    """A method's difference from others, by default all, on each target, in Markdown."""
     table: dict[str, dict[str, str]] = {}
     for line in paired(rows, _setting(rows), method):
+        if others and line.other not in others:
+            continue
         cells = table.setdefault(line.other, {"against": line.other})
         cells[_heading(line.metric)] = line.difference.text("+.2f")
     caption = (

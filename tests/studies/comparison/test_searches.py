@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from regal_jax import api
+from regal_jax.environments.execution import prices
+from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError, RegalError
 from regal_jax.policies.regal.policy import RegalConfig
 from regal_jax.reporting import results
@@ -94,6 +96,15 @@ def test_whatever_changes_a_result_runs_it_again(tmp_path, searches, change):
     compare(path, **change)
     compare(path)
     assert len(searches) == 12
+
+
+def test_prices_of_transfers_are_shares_of_the_graphs_durations():
+    graph = random_graph(3, 20)
+    options = PlatformRule(4, latency=1.0, transfer_share=2.0).options(graph)
+    dear = prices.at_price(graph, Platform(4, latency=1.0), (2.0, 2.0))
+    assert (options["latency"], options["per_byte"]) == (dear.latency, dear.per_byte)
+    assert options["latency"] == pytest.approx(1.0 + 2.0 * graph.duration.mean())
+    assert PlatformRule(4, latency=1.0).options(graph)["latency"] == 1.0
 
 
 def test_a_share_and_a_capacity_of_memory_are_refused():

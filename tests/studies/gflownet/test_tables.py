@@ -191,6 +191,10 @@ def test_pages_by_hand():
     assert words(spread.splitlines()[-1]) == "| lists | 0.75; 1.12 |"
     pairs = tables.page_of_pairs("lists trials", rows).splitlines()
     assert words(pairs[-1]) == "| lists | +0.38 (n = 2) |"
+    assert tables.page_of_pairs("lists trials", rows, ["lists"]).splitlines() == pairs
+    both = [*rows, *(row | {"method": "other"} for row in rows if row["method"] == "lists")]
+    assert "other" in tables.page_of_pairs("lists trials", both)
+    assert tables.page_of_pairs("lists trials", both, ["lists"]).splitlines() == pairs
 
 
 def test_the_page_of_one_graph_is_over_seeds_beside_table_1():

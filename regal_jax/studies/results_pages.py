@@ -236,6 +236,9 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "gflownet_real_paired": functools.partial(
             gflownet_tables.page_of_pairs, gflownet_tables.TRIALS
         ),
+        "gflownet_sizes": functools.partial(
+            gflownet_tables.page_of_sizes, method="gflownet", control="list_sampling"
+        ),
         "topoformer_layered": functools.partial(
             topoformer_tables.page, topoformer_tables.PAPER_TABLE_1
         ),

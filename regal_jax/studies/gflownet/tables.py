@@ -217,6 +217,22 @@ def page_of_spread(rows: Sequence[Row]) -> str:
     return f"{caption}\n\n{tables.markdown_table(_filled(table))}\n"
 
 
+def page_of_sizes(rows: Sequence[Row], method: str, control: str) -> str:
+    """Speedups by target and spread of sizes (``sizes``), a table a setting, in Markdown; last what
+    a method has more than its control."""
+    parts = []
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        some = [row for row in rows if row["setting"] == setting]
+        one = len({row["graph"] for row in some}) == 1
+        lines = (over_seeds if one else over_graphs)(some, setting)
+        table = [{"method": line.method} | _row(line.cells, targets(some)) for line in lines]
+        pairs = [line for line in paired(some, setting, method) if line.other == control]
+        more = {_heading(line.metric): line.difference.text("+.2f") for line in pairs}
+        table.append({"method": f"{method} less {control}"} | more)
+        parts += [f"{setting.capitalize()}: {_asked(some)}", tables.markdown_table(table)]
+    return "\n\n".join(parts) + "\n"
+
+
 def page_of_pairs(method: str, rows: Sequence[Row], others: Sequence[str] = ()) -> str:
     """A method's difference from others, by default all, on each target, in Markdown."""
     table: dict[str, dict[str, str]] = {}
@@ -245,7 +261,7 @@ def _asked(rows: Sequence[Row]) -> str:
     graphs, seeds = (len({row[name] for row in rows}) for name in ("graph", "seed"))
     return (
         f"{tables.number_of(graphs, 'graph')}, {count} candidates of each, {devices} devices,"
-        f" {draws} draws of the noise, {tables.number_of(seeds, 'seed')}."
+        f" {tables.number_of(int(draws), 'draw')} of the noise, {tables.number_of(seeds, 'seed')}."
     )
 
 

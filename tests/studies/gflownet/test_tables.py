@@ -197,6 +197,32 @@ def test_pages_by_hand():
     assert tables.page_of_pairs("lists trials", both, ["lists"]).splitlines() == pairs
 
 
+def test_the_page_of_sizes_has_a_table_a_setting_and_the_difference_from_the_control():
+    common = {"candidates": "9", "devices": "4", "noise_draws": "1"}
+    rows = [
+        row | common | {"setting": setting}
+        for setting, graphs in (("one graph", {"a": 0}), ("unseen graphs", {"a": 0, "b": 1}))
+        for method, more in (("lists", 0.0), ("flow", 0.5))
+        for spread in ("0", "2")
+        for row in rows_of(
+            method,
+            f"bandwidth {spread}",
+            {g: [1.0 + more + n, 1.0 + more] for g, n in graphs.items()},
+        )
+    ]
+    found = tables.page_of_sizes(rows, "flow", "lists").splitlines()
+    assert (
+        found[0]
+        == "One graph: 1 graph, 9 candidates of each, 4 devices, 1 draw of the noise, 2 seeds."
+    )
+    assert words(found[2]) == "| method | Bandwidth 0 | Bandwidth 2 |"
+    assert words(found[4]) == "| lists | 1.00 ± 0.00 | 1.00 ± 0.00 |"
+    assert words(found[6]) == "| flow less lists | +0.50 (n = 2) | +0.50 (n = 2) |"
+    assert found[8].startswith("Unseen graphs: 2 graphs")
+    assert words(found[-2]) == "| flow | 1.75 (n = 2) | 1.75 (n = 2) |"
+    assert words(found[-1]) == "| flow less lists | +0.50 (n = 2) | +0.50 (n = 2) |"
+
+
 def test_the_page_of_one_graph_is_over_seeds_beside_table_1():
     common = {"candidates": "100", "devices": "4", "noise_draws": "20"}
     rows = [row | common for row in ONE_GRAPH if row["setting"] == "real"]

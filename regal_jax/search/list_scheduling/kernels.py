@@ -81,39 +81,44 @@ def _earliest_gap(last, arrival, duration, planned):
 def earliest_task_first(tasks, rank, num_devices):
     """Of all ready tasks and devices the pair that starts first; ties: lowest rank, then device.
 
-    The first start of each ready task is kept; it changes only with the device it is on.
+    A device has the ready tasks in two heaps: those that it can start when it is free, by rank, and
+    those whose inputs arrive later, by when. Tasks that started elsewhere are dropped on the way.
     """
-    count, ready = len(rank), 0
+    count, by_rank = len(rank), np.argsort(rank)
     arrival, free = np.zeros((count, num_devices)), np.zeros(num_devices)
-    place, start = np.zeros(count, np.int64), np.zeros(count)
-    waiting_for, waiting = _predecessors(tasks), np.empty(count, np.int64)
-    begin, device = np.empty(count), np.empty(count, np.int64)
+    place, start = np.full(count, -1), np.zeros(count)
+    waiting_for = _predecessors(tasks)
+    startable = [[np.int64(0) for _ in range(0)] for _ in range(num_devices)]
+    coming = [[(0.0, np.int64(0)) for _ in range(0)] for _ in range(num_devices)]
     for source in np.flatnonzero(waiting_for == 0):
-        waiting[ready], begin[ready], device[ready] = source, 0.0, 0
-        ready += 1
-    while ready > 0:
-        pick = 0
-        for i in range(1, ready):
-            if begin[i] < begin[pick] or (
-                begin[i] == begin[pick] and rank[waiting[i]] < rank[waiting[pick]]
-            ):
-                pick = i
-        task = waiting[pick]
-        place[task], start[task] = device[pick], begin[pick]
-        free[place[task]] = start[task] + tasks.duration[task]
-        ready -= 1
-        waiting[pick], begin[pick], device[pick] = waiting[ready], begin[ready], device[ready]
-        for i in range(ready):
-            if device[i] == place[task]:
-                begin[i], device[i] = _first_start(arrival[waiting[i]], free)
-        _deliver(tasks, task, place[task], free[place[task]], arrival)
+        for device in range(num_devices):
+            heapq.heappush(startable[device], rank[source])
+    for _ in range(count):
+        best, which, where = np.inf, count, 0
+        for device in range(num_devices):
+            now, later = startable[device], coming[device]
+            while len(later) > 0 and later[0][0] <= free[device]:
+                heapq.heappush(now, heapq.heappop(later)[1])
+            while len(now) > 0 and place[by_rank[now[0]]] >= 0:
+                heapq.heappop(now)
+            while len(now) == 0 and len(later) > 0 and place[by_rank[later[0][1]]] >= 0:
+                heapq.heappop(later)
+            begin, first = np.inf, count
+            if len(now) > 0:
+                begin, first = free[device], now[0]
+            elif len(later) > 0:
+                begin, first = later[0]
+            if begin < best or (begin == best and first < which):
+                best, which, where = begin, first, device
+        task = by_rank[which]
+        place[task], start[task], free[where] = where, best, best + tasks.duration[task]
+        _deliver(tasks, task, where, free[where], arrival)
         for edge in range(tasks.offsets[task], tasks.offsets[task + 1]):
             after = tasks.after[edge]
             waiting_for[after] -= 1
             if waiting_for[after] == 0:
-                waiting[ready] = after
-                begin[ready], device[ready] = _first_start(arrival[after], free)
-                ready += 1
+                for device in range(num_devices):
+                    heapq.heappush(coming[device], (arrival[after, device], rank[after]))
     return place, start
 
 

@@ -96,18 +96,8 @@ def earliest_task_first(tasks, rank, num_devices):
     for _ in range(count):
         best, which, where = np.inf, count, 0
         for device in range(num_devices):
-            now, later = startable[device], coming[device]
-            while len(later) > 0 and later[0][0] <= free[device]:
-                heapq.heappush(now, heapq.heappop(later)[1])
-            while len(now) > 0 and place[by_rank[now[0]]] >= 0:
-                heapq.heappop(now)
-            while len(now) == 0 and len(later) > 0 and place[by_rank[later[0][1]]] >= 0:
-                heapq.heappop(later)
-            begin, first = np.inf, count
-            if len(now) > 0:
-                begin, first = free[device], now[0]
-            elif len(later) > 0:
-                begin, first = later[0]
+            heaps = startable[device], coming[device]
+            begin, first = _first_of_device(heaps, free[device], place, by_rank)
             if begin < best or (begin == best and first < which):
                 best, which, where = begin, first, device
         task = by_rank[which]
@@ -120,6 +110,21 @@ def earliest_task_first(tasks, rank, num_devices):
                 for device in range(num_devices):
                     heapq.heappush(coming[device], (arrival[after, device], rank[after]))
     return place, start
+
+
+@jit_with_arrays
+def _first_of_device(heaps, free, place, by_rank):
+    """(start, rank) of the ready task that starts first on a device; infinite for none."""
+    now, later = heaps
+    while len(later) > 0 and later[0][0] <= free:
+        heapq.heappush(now, heapq.heappop(later)[1])
+    while len(now) > 0 and place[by_rank[now[0]]] >= 0:
+        heapq.heappop(now)
+    if len(now) > 0:
+        return free, now[0]
+    while len(later) > 0 and place[by_rank[later[0][1]]] >= 0:
+        heapq.heappop(later)
+    return later[0] if len(later) > 0 else (np.inf, np.int64(len(by_rank)))
 
 
 @jit_with_arrays

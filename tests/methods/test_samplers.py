@@ -135,6 +135,14 @@ def test_a_sweep_with_rules_has_their_schedules_at_each_price():
     assert by_network.placement.tolist() != found.placement.tolist()
 
 
+def test_large_graphs_have_no_rules_at_each_price(monkeypatch):
+    """Then their evaluations are local search's."""
+    monkeypatch.setattr(samplers, "MOST_PAIRS", 1000)
+    found, alone = (sampled(name, 200, candidates=4) for name in ("regal", "price_sweep"))
+    assert found.placement.tolist() == alone.placement.tolist()
+    assert found.sequence.tolist() == alone.sequence.tolist()
+
+
 def test_critical_path_is_the_heuristics_schedule():
     problem = problem_of("critical_path")
     (only,) = candidates_of.best_schedules(problem, sampled("critical_path"), 9)

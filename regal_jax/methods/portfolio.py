@@ -103,7 +103,7 @@ def _ruled(problem: PlacementProblem, budget: Budget, found: Result) -> Result:
     left = budget.evaluations - found.evaluations
     if problem.num_devices == 1 or found.cost <= problem.lower_bound or left < 1:
         return found
-    most = MOST_PAIRS // max(rule.num_pairs(problem), 1)
+    most = rule.most_rules(problem, MOST_PAIRS)
     if most < LEAST_RULES:
         return found
     count = min(max(int(RULES_PART * left), FEW_RULES), left, most, MOST_RULES)

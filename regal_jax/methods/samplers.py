@@ -187,10 +187,10 @@ def swept(problem: PlacementProblem, budget: Budget, *, chooses: bool | None = N
     number = len(prices.sweep(min(wanted, left // len(makers))))
     each = left // number
     moves = max(each - len(makers), 0)
-    most = MOST_PAIRS // max(number * rule.num_pairs(problem), 1)
-    if chooses is not None and (rules := min(moves, RULES, most)):
+    if chooses is not None:
+        rules = min(moves, RULES, rule.most_rules(problem, MOST_PAIRS) // number)
         moves -= rules
-        makers.append(best_of_rules(rules, budget, chooses=chooses))
+        makers += [best_of_rules(rules, budget, chooses=chooses)] if rules else []
     every = price_sweep.schedules(
         *(problem.graph, problem.platform, number, budget.deadline),
         makers=makers[:each],

@@ -236,6 +236,11 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "gflownet_real_paired": functools.partial(
             gflownet_tables.page_of_pairs, gflownet_tables.TRIALS
         ),
+        "gflownet_real_at_prices": functools.partial(
+            gflownet_tables.page_of_pairs,
+            gflownet_tables.AT_PRICES,
+            others=gflownet_tables.OTHERS_AT_PRICES,
+        ),
         "gflownet_sizes": functools.partial(
             gflownet_tables.page_of_sizes, method="gflownet", control="list_sampling"
         ),
@@ -260,16 +265,16 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "recompute": recompute.page,
     }
 )
-"""How each table is made of its rows, those of the file with its name, or the name without
-"_paired" or "_spread"."""
+"""How each table is made of its rows, those of the file with its name, or the name without what
+follows it (``_VIEW``)."""
+
+_VIEW = re.compile("_(paired|spread|at_prices)$")
+"""Behind a file's name, which of several tables of its rows."""
 
 SUMMARIES: Mapping[str, Callable[[systems.Read], str]] = MappingProxyType(
     {
         "surprises": lambda read: compiler_tables.surprises(read("xla"), read("onnx")),
         "systems": systems.table,
-        "gflownet_at_prices": lambda read: gflownet_tables.page_of_pairs(
-            gflownet_tables.AT_PRICES[0], read("gflownet_real"), gflownet_tables.AT_PRICES[1:]
-        ),
         "on_a_device": lambda read: device_tables.sentence(read("device_runs")),
     }
 )
@@ -295,7 +300,7 @@ def _table(name: str, folder: Path) -> str:
     if name not in TABLES:
         known = ", ".join([*TABLES, *SUMMARIES])
         raise RegalError(f"results: {name}: is none of {known}; correct the page")
-    return "\n" + TABLES[name](read(name.removesuffix("_paired").removesuffix("_spread"))) + "\n"
+    return "\n" + TABLES[name](read(_VIEW.sub("", name))) + "\n"
 
 
 def _caption(rows: Sequence[Row]) -> str:

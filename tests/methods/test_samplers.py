@@ -99,8 +99,12 @@ def test_as_many_as_samples(name):
         sampled(name, 0)
 
 
-@pytest.mark.parametrize(("samples", "candidates"), [(40, 30), (12, 30), (30, 30), (1, 1), (40, 2)])
-def test_a_sweep_of_prices_is_filled_up_with_lists(samples, candidates):
+@pytest.mark.parametrize(
+    ("samples", "candidates", "number", "moves"),
+    [(80, 30, 25, 0), (40, 30, 16, 0), (12, 30, 4, 0), (30, 30, 9, 0), (40, 2, 1, 30)],
+)
+def test_a_sweep_of_prices_is_filled_up_with_lists(samples, candidates, number, moves):
+    """A fifth of the samples are lists; the others are two of each price, and local search."""
     reports = []
     found = sampled(
         "price_sweep",
@@ -112,11 +116,19 @@ def test_a_sweep_of_prices_is_filled_up_with_lists(samples, candidates):
     assert len(found.sequence) == len(candidates_of.best_schedules(problem, found, 99))
     assert len(found.sequence) <= min(samples, candidates)
     assert reports == [(samples, candidates_of.makespans(problem, found).min())]
-    if samples == candidates == 30:
-        swept = price_sweep.schedules(GRAPH, problem.platform, 12)
-        first = candidates_of.distinct(candidates_of.from_schedules(swept), candidates)
-        assert found.placement[: len(first.placement)].tolist() == first.placement.tolist()
-        assert len(found.placement) > len(first.placement)
+    swept = price_sweep.schedules(GRAPH, problem.platform, number, moves=moves, seed=3)
+    first = candidates_of.distinct(candidates_of.from_schedules(swept), candidates)
+    assert found.placement[: len(first.placement)].tolist() == first.placement.tolist()
+    if samples >= 2 * candidates:  # there are enough
+        assert len(found.sequence) == candidates
+    else:
+        assert len(found.sequence) > len(first.sequence)
+
+
+def test_a_sweep_of_one_sample_is_the_first_heuristics():
+    problem = problem_of("price_sweep")
+    (only,) = candidates_of.best_schedules(problem, sampled("price_sweep", 1, candidates=1), 9)
+    assert only == problem.costed(heuristics.heft(GRAPH, problem.platform))
 
 
 def test_a_sweep_with_rules_has_their_schedules_at_each_price():
@@ -133,6 +145,9 @@ def test_a_sweep_with_rules_has_their_schedules_at_each_price():
     assert found.placement.tolist() == first.placement.tolist()
     by_network = sampled("regal", 100, candidates=4)
     assert by_network.placement.tolist() != found.placement.tolist()
+    longer = [sampled("dispatch", 2000, candidates=4, seed=seed) for seed in (3, 3, 4)]
+    assert longer[0].sequence.tolist() == longer[1].sequence.tolist()
+    assert longer[0].sequence.tolist() != longer[2].sequence.tolist()
 
 
 def test_large_graphs_have_no_rules_at_each_price(monkeypatch):

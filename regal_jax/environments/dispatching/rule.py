@@ -77,6 +77,11 @@ def num_pairs(problem: PlacementProblem) -> int:
     return problem.num_devices * int(np.sum(at - since + 1))
 
 
+def most_rules(problem: PlacementProblem, pairs: int) -> int:
+    """How many rules look at so many pairs, all together."""
+    return pairs // max(num_pairs(problem), 1)
+
+
 def dispatched(
     columns: Columns, num_devices: int, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

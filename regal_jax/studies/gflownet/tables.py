@@ -34,9 +34,11 @@ and how long sampling took, are in no table of the paper."""
 TRIALS = "regal 5000 trials"
 """What ``auto`` is on a target, by its label."""
 
-AT_PRICES = ("regal 5000", "dispatch 5000", "price_sweep 5000", "price_sweep 250000", "gflownet")
-"""Sweeps of prices: by rules that a network chooses, its control, by list heuristics; and a sampler
-without prices."""
+AT_PRICES = "regal 5000"
+"""A sweep of prices by rules that a network chooses."""
+
+OTHERS_AT_PRICES = ("dispatch 5000", "price_sweep 5000", "price_sweep 250000", "gflownet")
+"""Its control, sweeps by list heuristics, and a sampler without prices."""
 
 PaperTable = Mapping[str, Mapping[str, Number]]
 """Cells by method and metric: means and, where they are given, standard deviations; that these are

@@ -131,3 +131,5 @@ def test_pairs_are_those_of_program_order():
         pairs += 3 * len(dispatcher.ready())
         dispatcher.run(int(op), 0)
     assert rule.num_pairs(problem) == pairs
+    assert rule.most_rules(problem, 3 * pairs) == 3
+    assert rule.most_rules(problem, 3 * pairs - 1) == 2

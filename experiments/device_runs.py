@@ -25,7 +25,8 @@ def main(settings, folder) -> None:
             print(line, flush=True)
         return
     rows = device_runs.measure(settings, folder())
-    print(tables.text_table(device_tables.table(rows)))
+    for table in filter(None, (device_tables.table(rows), device_tables.budgets(rows))):
+        print(tables.text_table(table))
     print(f"\nOver XLA's own choice, on {device_tables.devices(rows)[0]}")
     print(tables.text_table(device_tables.summary(rows)))
 

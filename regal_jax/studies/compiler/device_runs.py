@@ -5,6 +5,7 @@ of its own, alone on the device (``executable``).
 """
 
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,20 +17,21 @@ import jax
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator, accelerator, target_of
 from regal_jax.compiler.accelerators.measure import compile_for, measured, placed
+from regal_jax.compiler.accelerators.timing import is_full
 from regal_jax.compiler.routes import compile_best
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.reschedule import memory_of
 from regal_jax.compiler.xla.settings import Options, Search
 from regal_jax.datasets import jax_train_steps
-from regal_jax.errors import OptionError
+from regal_jax.errors import CompilerError, LimitError, OptionError
 from regal_jax.options import byte_count
 from regal_jax.reporting import progress
 from regal_jax.reporting.results import Row
 from regal_jax.studies import executors, keys
-from regal_jax.studies.compiler import executable, side_by_side
+from regal_jax.studies.compiler import checkpointed, executable, side_by_side
 from regal_jax.studies.compiler.accelerator_memory import IN_TIME, OURS
 from regal_jax.studies.compiler.device_tables import EXPECTED_BYTES, EXPECTED_SECONDS
-from regal_jax.studies.flags import option
+from regal_jax.studies.flags import check_names, option
 from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.settings import Output
 
@@ -49,6 +51,9 @@ class Settings(Output):
     top_k: int = option(4, "Ways that are compiled where no decision is kept.")
     seed: int = option(0, "Of the search.")
     overlap: bool = option(False, "Whether rj.jit(overlap=True) runs, too.")
+    checkpointed: tuple[str, ...] = option(
+        (), f"Uses of jax.checkpoint that run, too: of {', '.join(checkpointed.METHODS)}."
+    )
     blocks: int = option(15, "Timings of each program, in turns; of as many calls as a block has.")
     executor: str = option("processes:1", f"Where programs are compiled: {executors.KINDS}.")
 
@@ -59,6 +64,7 @@ def measure(settings: Settings, folder: Path) -> list[Row]:
 
     Raises OptionError for a name that no program has, at once; RegalError for workers that die.
     """
+    check_names("checkpointed", settings.checkpointed, checkpointed.METHODS)
     for name in settings.programs:
         jax_train_steps.check_name(_parts(name)[0])
     kept = KeptRows(folder / "results.csv", _LAST_METRIC, EXTRA_COLUMNS)
@@ -72,13 +78,14 @@ def measure(settings: Settings, folder: Path) -> list[Row]:
             for number, found in executors.completed(settings.executor, executables, tasks):
                 made[missing[number]] = found
                 update(len(made), missing[number])
-        for name in progress.each("running", missing):
+        for name in progress.each("running", [name for name in missing if made[name]]):
             program, _ = _parts(name)
             ran = side_by_side.in_process(executable.run, program, made[name], settings.blocks)
             common = {"graph": name, "seed": settings.seed, "device": machine["device"]}
             common |= {"jax": machine["jax"]}
             kept.add(key_of[name], _rows(common, made[name], ran))
-    return [row for name in settings.programs for row in kept[key_of[name]]]
+    done = [name for name in settings.programs if key_of[name] in kept]
+    return [row for name in done for row in kept[key_of[name]]]
 
 
 def decide(settings: Settings, folder: Path) -> Iterator[str]:
@@ -99,7 +106,7 @@ def decide(settings: Settings, folder: Path) -> Iterator[str]:
         common = {"graph": name, "seed": settings.seed, "device": target.name}
         common |= {"jax": jax.__version__}
         rows = _expected(common, PLAIN, PLAIN, compile_for(lowered, target), target)
-        for method in _methods(settings):
+        for method in _ours(settings):
             compiled, report = compile_best(traced, lowered, _options(name, settings, method))
             rows += _expected(common, method, report.chosen, compiled, target)
             yield f"{name}: {report}"
@@ -116,32 +123,50 @@ def _expected(common: Row, method: str, way: str, compiled: Any, target: Acceler
 
 
 def executables(name: str, settings: Settings, path: Path) -> dict[str, executable.Executable]:
-    """Compiles a program as XLA does and as ``rj.jit`` does, by method; for a worker.
+    """Compiles a program in all ways, by method; for a worker. Those that the device has no room to
+    compile, or that nothing was found for, are left out.
 
     Several workers share a device: none keeps what it doesn't need just now. What comes out of
     JAX's cache of compiled programs can't be written to a file again.
     """
     jax.config.update("jax_enable_compilation_cache", False)
     os.environ.setdefault("XLA_PYTHON_CLIENT_ALLOCATOR", "platform")
-    one = jax_train_steps.program(_parts(name)[0])
-    traced = one.jitted().trace(*one.shapes)
-    lowered = traced.lower()
     found = {}
-    for number, method in enumerate((PLAIN, *_methods(settings))):
-        begin, way = time.perf_counter(), PLAIN
-        if method == PLAIN:
-            compiled = lowered.compile()
-        else:
-            compiled, report = compile_best(traced, lowered, _options(name, settings, method))
-            way = report.chosen
-        spent = time.perf_counter() - begin
-        values = _said(compiled, target_of(lowered)) | {_LAST_METRIC: spent}
+    for number, (method, one) in enumerate(_ways(name, settings).items()):
+        begin = time.perf_counter()
+        try:
+            compiled, way, target = _compile(name, settings, method, one)
+        except (jax.errors.JaxRuntimeError, CompilerError, LimitError) as error:
+            if isinstance(error, jax.errors.JaxRuntimeError) and not is_full(error):
+                raise
+            print(f"{name}: {method}: {error}", file=sys.stderr)
+            continue
+        values = _said(compiled, target) | {_LAST_METRIC: time.perf_counter() - begin}
         found[method] = executable.write(compiled, path.with_suffix(f".{number}"), way, values)
     return found
 
 
-def _methods(settings: Settings) -> Sequence[str]:
-    """Ours."""
+def _ways(name: str, settings: Settings) -> dict[str, jax_train_steps.Program]:
+    """What is compiled of a program, by method: as XLA does, ours, and with checkpoints."""
+    program, _ = _parts(name)
+    found = dict.fromkeys((PLAIN, *_ours(settings)), jax_train_steps.program(program))
+    of = {method: checkpointed.program(program, method) for method in settings.checkpointed}
+    return found | {method: one for method, one in of.items() if one is not None}
+
+
+def _compile(
+    name: str, settings: Settings, method: str, one: jax_train_steps.Program
+) -> tuple[Any, str, Accelerator | None]:
+    """A compiled program, the name of the way, and what it is for."""
+    traced = one.jitted().trace(*one.shapes)
+    lowered = traced.lower()
+    if method not in _ours(settings):
+        return lowered.compile(), method, target_of(lowered)
+    compiled, report = compile_best(traced, lowered, _options(name, settings, method))
+    return compiled, report.chosen, target_of(lowered)
+
+
+def _ours(settings: Settings) -> Sequence[str]:
     return (OURS, IN_TIME) if settings.overlap else (OURS,)
 
 
@@ -162,7 +187,7 @@ def _parts(name: str) -> tuple[str, int | None]:
     return program, byte_count(budget) if budget else None
 
 
-def _said(compiled: Any, target: Any) -> dict[str, float]:
+def _said(compiled: Any, target: Accelerator | None) -> dict[str, float]:
     """What the compiler says of a program."""
     arguments = compiled.memory_analysis().argument_size_in_bytes
     found = {"total_bytes": memory_of(compiled).total, "argument_bytes": arguments}
@@ -176,7 +201,7 @@ def _key(name: str, settings: Settings, machine: Mapping[str, Any]) -> str:
     return keys.key(
         name=name,
         program=one.jitted().lower(*one.shapes).as_text(),
-        settings=[settings.top_k, settings.seed, settings.blocks, _methods(settings)],
+        settings=[settings.top_k, settings.seed, settings.blocks, list(_ways(name, settings))],
         time_price=Options().time_price,
         machine=machine,
     )

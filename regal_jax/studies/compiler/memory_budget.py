@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import geometric_mean
 from regal_jax.reporting.tables import human_bytes
 from regal_jax.studies import keys
-from regal_jax.studies.compiler import side_by_side
+from regal_jax.studies.compiler import checkpointed, side_by_side
 from regal_jax.studies.compiler.accelerator_memory import mean
 from regal_jax.studies.flags import option
 from regal_jax.studies.kept import KEY, KeptRows
@@ -38,12 +38,6 @@ BUDGETS = (0.8, 0.6, 0.5, 0.4)
 RUN_BUDGET = 0.6
 """The budget that programs run in."""
 
-POLICIES: Mapping[str, Callable[..., Any] | None] = {
-    "nothing saved": None,
-    "dots_saveable": jax.checkpoint_policies.dots_saveable,
-    "dots, no batch dims": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
-}
-BY_LAYER = "by layer"
 RUN = "run"
 
 PRICE = 0.005
@@ -185,11 +179,9 @@ def _best_of_xla(judge: Judge) -> Needs:
 
 def _policies(name: str, target: Accelerator | None) -> Iterator[tuple[str, Needs]]:
     """What the program needs with each policy."""
-    for method, policy in POLICIES.items():
-        yield method, _best_of_xla(_judge(jax_train_steps.with_policy(name, policy), target))
-    layered = name.replace("/training", "/training_checkpointed")
-    if layered in jax_train_steps.program_names():
-        yield BY_LAYER, _best_of_xla(_judge(jax_train_steps.program(layered), target))
+    for method in checkpointed.METHODS:
+        if (one := checkpointed.program(name, method)) is not None:
+            yield method, _best_of_xla(_judge(one, target))
 
 
 class Curves:
@@ -238,7 +230,7 @@ def against(rows: Sequence[Row]) -> list[dict[str, str]]:
     The last is the share of its additional FLOPs, where there are some.
     """
     curves, lines = Curves(rows), []
-    for method in (PLAIN, *POLICIES, BY_LAYER):
+    for method in (PLAIN, *checkpointed.METHODS):
         both = {name: curves.needs(name, method) for name in curves.names}
         of = {name: one for name, one in both.items() if one}
         ours = {name: curves.points(name) for name in of}
@@ -274,7 +266,7 @@ def table(rows: Sequence[Row]) -> list[dict[str, str]]:
     curves, lines = Curves(rows), []
     for name in curves.names:
         line = {"program": name.partition("/")[0], "XLA": human_bytes(curves.plain_bytes(name))}
-        methods = [*(f"{OURS} {share}" for share in BUDGETS), *POLICIES, BY_LAYER]
+        methods = [*(f"{OURS} {share}" for share in BUDGETS), *checkpointed.METHODS]
         for method in methods:
             needs = curves.needs(name, method)
             line[method.replace(f"{OURS} ", "")] = f"{needs[0]:.2f} {needs[1]:.3f}" if needs else ""

@@ -68,6 +68,8 @@ def device_runs_page(rows: Sequence[Row]) -> str:
     parts = [
         f"On one {device} (JAX {_only(rows, 'jax')}):",
         markdown_table(device_tables.table(rows)),
+        "Within memory budgets:",
+        markdown_table(device_tables.budgets(rows)),
         _MEANS,
         markdown_table(device_tables.summary(rows)),
     ]

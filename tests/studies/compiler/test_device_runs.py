@@ -11,6 +11,8 @@ from tests.experiments.test_launchers import EXPERIMENTS, launch
 def test_an_unknown_program_stops_the_study_before_it_begins(tmp_path):
     with pytest.raises(OptionError, match="no 'gpt/training'"):
         device_runs.measure(Settings(programs=("mmoe/training", "gpt/training@1GiB")), tmp_path)
+    with pytest.raises(OptionError, match="checkpointed: by block: not of nothing saved"):
+        device_runs.measure(Settings(checkpointed=("by block",)), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -25,3 +27,12 @@ def test_programs_run_and_a_second_run_makes_nothing(tmp_path):
     launch("device_runs.py", f"--flagfile={flags}", f"--output_dir={tmp_path}")
     assert file.read_text() == written
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
+def test_a_budget_that_nothing_fits_leaves_the_others_of_the_program(tmp_path):
+    one = Settings(
+        programs=("actor_critic/training@1KiB",), blocks=1, checkpointed=("nothing saved",)
+    )
+    rows = device_runs.measure(one, tmp_path)
+    ran = {row["method"] for row in rows if row["metric"] == "ran"}
+    assert ran == {"xla_default", "nothing saved"}

@@ -75,12 +75,8 @@ class Judge(NamedTuple):
     def reordered(self, attempt: Attempt, how: Search) -> Attempt | None:
         """The same in another order behind the scheduler; None if none is expected to need less.
 
-        None, too, beside collectives: an order by bytes would leave nothing to run beside them.
-
         Raises CompilerError where no order can be given there.
         """
-        if attempt.measurement.collectives:
-            return None
         segments = attempt.segments
         compiled, order = self._choosing(segments, functools.partial(better_order, search=how))
         behind = tuple((name, tuple(names)) for name, names in order.items())

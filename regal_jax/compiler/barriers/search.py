@@ -32,8 +32,9 @@ STEP = 4
 LEAST_SECONDS = 1e-9
 """What no program takes less than: estimates may be 0."""
 
-MOST_TIME = 1.02
-"""Of the plain program's time, where time counts."""
+MOST_TIME, LEAST_BESIDE = 1.02, 0.98
+"""Of the plain program's time, and of its collectives that have work beside them, where time
+counts."""
 
 
 def search(
@@ -51,17 +52,19 @@ def search(
       how: orders are searched for.
       compilations: at most, besides the plain one and two in an order behind the scheduler.
       time_price: percents of bytes that a percent of time is worth.
-      overlap: whether ways that take more than MOST_TIME of the plain time are worse than it; then
-        all are timed where the device is there (``timing``), else by estimate.
+      overlap: whether ways that take more than MOST_TIME of the plain time, or run fewer than
+        LEAST_BESIDE of its collectives beside other work, are worse than it; then all are timed
+        where the device is there (``timing``), else by estimate.
     """
     if overlap and judge.target.is_there:
         judge = judge._replace(runs=has_fixed_trips(judge.traced))
     plain = judge(Segments(PLAIN))
     most_seconds = MOST_TIME * plain.measurement.seconds if overlap else float("inf")
+    least_beside = LEAST_BESIDE * _beside(plain.measurement) if overlap else 0.0
 
     def cost(attempt: Attempt) -> tuple[bool, bool, float]:
         needs, of = attempt.measurement, plain.measurement
-        if needs.seconds > most_seconds:
+        if needs.seconds > most_seconds or _beside(needs) < least_beside:
             return True, False, needs.seconds
         return False, needs.beyond_arguments > of.beyond_arguments, _worth(needs, of, time_price)
 
@@ -83,6 +86,11 @@ def search(
             left = None if how.time_limit is None else max(late - time.perf_counter(), 1e-3)
             attempt(functools.partial(judge.reordered, one, how._replace(time_limit=left)))
     return sorted(attempts, key=cost)
+
+
+def _beside(needs: Measurement) -> float:
+    """The share of collectives that have other work beside them; 1 without any."""
+    return needs.overlapped / needs.collectives if needs.collectives else 1.0
 
 
 def _worth(needs: Measurement, of: Measurement, price: float) -> float:

@@ -82,7 +82,11 @@ def _updated_parameter(body: Computation, one: Instruction) -> int | None:
 
 
 def _declared(one: Instruction) -> Iterator[tuple[int, int]]:
-    """``output_to_operand_aliasing={{0}: (1, {})}``."""
+    """``output_to_operand_aliasing={{0}: (1, {})}``; what starts asynchronously has operands and
+    results, ``{1}`` or ``{1, 0}``."""
     text = one.attributes.partition("output_to_operand_aliasing=")[2]
-    for match in re.finditer(r"\{(\d*)\}: \((\d+), \{\}\)", text.partition("}}")[0] + "}"):
-        yield int(match.group(1) or 0), int(match.group(2))
+    for match in re.finditer(r"\{([\d, ]*)\}: \((\d+), \{\}\)", text.partition("}}")[0] + "}"):
+        path = [int(index) for index in match.group(1).split(",") if index]
+        if one.opcode.endswith("-start"):
+            del path[:1]
+        yield path[0] if path else 0, int(match.group(2))

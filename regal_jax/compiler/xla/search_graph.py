@@ -2,7 +2,8 @@
 
 Where an op is an operand's only reader and may write its result into the operand's memory
 (``in_place``), it does so in every order. The result is then a tensor of size 0, and whoever reads
-it keeps the operand's memory in use.
+it keeps the operand's memory in use. What runs beside an asynchronous operation does so in every
+order.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from regal_jax.graphs.importers.xla.text import Computation, Module
 
 def search_graph(module: Module, name: str) -> ComputationGraph:
     """The graph of a computation of a module; its ops are named like their instructions."""
-    graph = computation_graph(module, name)
+    graph = computation_graph(module, name, fenced=True)
     size, persistent = graph.size.copy(), graph.persistent.copy()
     consumers = [graph.consumers.row(tensor).tolist() for tensor in range(graph.num_tensors)]
     memory = list(range(graph.num_tensors))  # the tensor in whose memory each one is

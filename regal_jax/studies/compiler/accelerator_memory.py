@@ -2,6 +2,7 @@
 
 import functools
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import jax
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator
-from regal_jax.compiler.accelerators.measure import Measurement, placed
+from regal_jax.compiler.accelerators.measure import Measurement
 from regal_jax.compiler.barriers.judge import Attempt, judge_of
 from regal_jax.compiler.barriers.search import PLAIN, search
 from regal_jax.compiler.xla.settings import Search
@@ -20,6 +21,7 @@ from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import mean_interval
 from regal_jax.reporting.tables import human_bytes
 from regal_jax.studies import keys
+from regal_jax.studies.compiler.sharded import Sharding, sharded
 from regal_jax.studies.kept import KEY, KeptRows
 
 OURS = "regal_jax"
@@ -34,6 +36,7 @@ def measure(
     names: Sequence[str],
     target: Accelerator,
     *,
+    sharding: Sharding = "whole",
     compilations: int,
     evaluations: int,
     seed: int,
@@ -47,11 +50,10 @@ def measure(
         check_name(name)
     kept, rows = KeptRows(path, _LAST_METRIC, EXTRA_COLUMNS), []
     for name in progress.each("programs", names):
-        one = program(name)
-        args, _ = placed(target, one.shapes, {})
-        traced = one.jitted().trace(*args)
+        one = sharded(program(name), sharding, target)
+        traced = one.jitted().trace(*one.shapes)
         key = keys.key(
-            name=name,
+            name=one.name,
             program=traced.lower().as_text(),
             accelerator=target.name,
             settings=[compilations, evaluations, seed],
@@ -68,20 +70,24 @@ def table(rows: Sequence[Row]) -> list[dict[str, str]]:
     for name in dict.fromkeys(row["graph"] for row in rows):
         of = {(r["method"], r["metric"]): r["value"] for r in rows if r["graph"] == name}
         ways = {r["method"]: r["segments"] for r in rows if r["graph"] == name}
-        lines.append(
-            {
-                "program": name,
-                "XLA": human_bytes(float(of[PLAIN, "total_bytes"])),
-                "ours": human_bytes(float(of[OURS, "total_bytes"])),
-                "bytes": f"{float(of[OURS, 'ratio']):.3f}",
-                "time": f"{float(of[OURS, 'time_ratio']):.3f}",
-                "order/cuts": ways[OURS],
-                "in time: bytes": f"{float(of[IN_TIME, 'ratio']):.3f}",
-                "in time: time": f"{float(of[IN_TIME, 'time_ratio']):.3f}",
-                "in time: order/cuts": ways[IN_TIME],
-            }
-        )
+        line = {"program": name, "XLA": human_bytes(float(of[PLAIN, "total_bytes"]))}
+        line["ours"] = human_bytes(float(of[OURS, "total_bytes"]))
+        beside = float(of.get((PLAIN, "collectives"), 0)) > 0
+        if beside:
+            line["XLA: beside work"] = _beside(of, PLAIN)
+        for label, method in (("", OURS), ("in time: ", IN_TIME)):
+            line[f"{label}bytes"] = f"{float(of[method, 'ratio']):.3f}"
+            line[f"{label}time"] = f"{float(of[method, 'time_ratio']):.3f}"
+            if beside:
+                line[f"{label}beside work"] = _beside(of, method)
+            line[f"{label}order/cuts"] = ways[method]
+        lines.append(line)
     return lines
+
+
+def _beside(of: Mapping[tuple[Any, Any], Any], method: str) -> str:
+    """How many collectives have other work beside them, of how many."""
+    return f"{of[method, 'overlapped']:.0f} of {of[method, 'collectives']:.0f}"
 
 
 _SUMMARIZED = {
@@ -94,8 +100,13 @@ _SUMMARIZED = {
 
 def summary(rows: Sequence[Row]) -> list[dict[str, str]]:
     """Geometric means over programs by mode, their 95 % intervals (from ten on) and range."""
-    modes = dict.fromkeys(row["graph"].split("/")[1] for row in rows)
+    modes = dict.fromkeys(_mode(row) for row in rows)
     return [_summary(group, rows) for group in ("all", *modes)]
+
+
+def _mode(row: Row) -> str:
+    """What a program does, and how it is sharded."""
+    return re.sub(r"\*\d+", "", str(row["graph"]).split("/")[1])
 
 
 def _summary(group: str, rows: Sequence[Row]) -> dict[str, str]:
@@ -104,8 +115,7 @@ def _summary(group: str, rows: Sequence[Row]) -> dict[str, str]:
         found = {
             row["graph"]: float(row["value"])
             for row in rows
-            if (row["method"], row["metric"]) == key
-            and group in ("all", row["graph"].split("/")[1])
+            if (row["method"], row["metric"]) == key and group in ("all", _mode(row))
         }
         line["number"] = str(len(found))
         line[label] = mean(found)
@@ -151,6 +161,8 @@ def _values(attempt: Attempt, plain: Measurement, spent: float) -> dict[str, flo
         "total_bytes": float(needs.beyond_arguments),
         "argument_bytes": float(needs.arguments),
         "kernels": float(needs.kernels),
+        "collectives": float(needs.collectives),
+        "overlapped": float(needs.overlapped),
         "seconds": needs.seconds,
         "search_seconds": spent,
         "ratio": needs.beyond_arguments / total if total else 1.0,

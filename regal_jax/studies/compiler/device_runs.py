@@ -107,7 +107,11 @@ def decide(settings: Settings, folder: Path) -> Iterator[str]:
         common |= {"jax": jax.__version__}
         rows = _expected(common, PLAIN, PLAIN, compile_for(lowered, target), target)
         for method in _ours(settings):
-            compiled, report = compile_best(traced, lowered, _options(name, settings, method))
+            try:
+                compiled, report = compile_best(traced, lowered, _options(name, settings, method))
+            except (CompilerError, LimitError) as error:
+                yield f"{name}: {error}"
+                continue
             rows += _expected(common, method, report.chosen, compiled, target)
             yield f"{name}: {report}"
         key = _key(name, settings, {"accelerator": target.name})

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.sharding import PartitionSpec
 
 from regal_jax.compiler.accelerators.measure import measure, placed
 from regal_jax.compiler.barriers.judge import REORDERED, Segments, judge_of
@@ -48,6 +49,23 @@ def test_another_order_needs_less_and_takes_as_long(donated):
         known = getattr(plain.measurement, what)
         assert getattr(ours.measurement, what) == pytest.approx(known)
     assert judge(ours.segments).measurement == ours.measurement
+
+
+def test_collectives_have_the_same_work_beside_them_in_another_order():
+    target = has_hook(compiler_for("h100:4"))
+
+    def gathering(total, weights, x, parts):
+        whole = jax.lax.with_sharding_constraint(parts, target.replicated())
+        return late(total, weights, x), whole @ whole
+
+    shardings = (PartitionSpec(), PartitionSpec(), PartitionSpec(), PartitionSpec("devices"))
+    arguments, _ = placed(target, (TOTAL, WEIGHTS, ROWS, TOTAL), {}, shardings)
+    judge = judge_of(jax.jit(gathering).trace(*arguments), target, None)
+    plain = judge(Segments(PLAIN))
+    assert plain.measurement.overlapped == plain.measurement.collectives == 1
+    needs = judge.reordered(plain, HOW).measurement
+    assert needs.overlapped == needs.collectives == 1
+    assert needs.temporaries < plain.measurement.temporaries
 
 
 def test_an_order_of_other_instructions_is_refused():

@@ -20,7 +20,8 @@ class Target(NamedTuple):
 
 
 class Judging:
-    """A compiler whose programs need what a function of the segments says, (bytes, seconds)."""
+    """A compiler whose programs need what a function of the segments says, (bytes, seconds), and
+    what share of ten collectives has other work beside it, if it says so."""
 
     def __init__(self, needs):
         self.kernels = kernels_of(traced(random_function(3, 40)))
@@ -37,11 +38,12 @@ class Judging:
 
     def __call__(self, segments: Segments) -> Attempt:
         self.seen.append(segments)
-        size, seconds = self.needs(segments)
+        size, seconds, *beside = self.needs(segments)
         values = dict.fromkeys((field.name for field in fields(Measurement)), 0)
-        return Attempt(
-            segments, None, Measurement(**values | {"temporaries": size, "seconds": seconds})
-        )
+        values |= {"temporaries": size, "seconds": seconds}
+        if beside:
+            values |= {"collectives": 10, "overlapped": beside[0]}
+        return Attempt(segments, None, Measurement(**values))
 
 
 def test_xla_s_own_choice_competes():
@@ -72,6 +74,13 @@ def test_time_counts_where_it_is_asked_for(overlap, name):
     judge = Judging(lambda segments: (100 - len(segments.cuts), 1.0 + 0.03 * bool(segments.cuts)))
     best = search(judge, HOW, compilations=4, overlap=overlap)[0]
     assert best.segments.name.split("/")[0] in (name, "program" if name == "auto" else name)
+
+
+@pytest.mark.parametrize(("beside", "overlap"), [(8, True), (9, True), (8, False)])
+def test_collectives_stay_beside_work_where_time_counts(beside, overlap):
+    judge = Judging(lambda s: (100 - len(s.cuts), 1.0, beside if s.cuts else 9))
+    best = search(judge, HOW, compilations=4, overlap=overlap)[0]
+    assert bool(best.segments.cuts) is (beside == 9 or not overlap)
 
 
 def in_time(segments):

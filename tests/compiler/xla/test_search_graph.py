@@ -61,3 +61,33 @@ def test_in_any_order_the_graph_needs_what_the_buffers_do_or_a_little_more(seed)
     true = held + max(programs.live_bytes(found, "output", "temporary"))
     assert true - 1024 <= peak(graph, order) <= peak(plain, order)
     assert peak(graph, order) <= 1.25 * true
+
+
+BESIDE = """
+  x = f32[8] parameter(0)
+  a = f32[8] reverse(x), dimensions={0}
+  b = f32[8] reverse(a), dimensions={0}
+  s = (f32[8], f32[16]) all-gather-start(a), dimensions={0}
+  c = f32[8] sine(x)
+  d = f32[8] cosine(b)
+  t = f32[16] all-gather-done(s)
+  e = f32[8] tanh(x)
+  f = f32[32] concatenate(c, d, t), dimensions={0}
+  ROOT r = (f32[8], f32[32]) tuple(e, f)"""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_ran_beside_a_collective_runs_beside_it_in_any_order(seed):
+    module = hand_made(BESIDE)
+    graph = search_graph(module, "e")
+    order = rules.random_order(graph, seed).tolist()
+    names = instruction_order(module.computations["e"], graph, order)
+    begin, end = names.index("s"), names.index("t")
+    assert set(names[begin + 1 : end]) == {"c", "d"}
+    assert set(names[:begin]) == {"x", "a", "b"}
+
+
+def test_a_collective_s_memory_is_in_use_until_its_last_reader():
+    graph = search_graph(hand_made(BESIDE), "e")
+    assert peak(graph) == peak(computation_graph(hand_made(BESIDE), "e"))
+    assert [graph.op_names[op] for op in range(graph.num_ops)] == list("abscdtef")

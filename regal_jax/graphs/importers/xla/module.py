@@ -93,13 +93,17 @@ def from_hlo(
     return graph.replace(name=name or module.name, source=maker)
 
 
-def computation_graph(module: Module, name: str, profile: DeviceProfile = A100) -> ComputationGraph:
+def computation_graph(
+    module: Module, name: str, profile: DeviceProfile = A100, *, fenced: bool = False
+) -> ComputationGraph:
     """The graph of one computation of a module, entry or body, in the order it stands in.
 
-    The names of its ops are those of the instructions. Raises ImporterError, and one of
-    ``errors.DAMAGE`` for malformed modules.
+    The names of its ops are those of the instructions. With ``fenced`` ends of asynchronous
+    operations are ops, too, and no op passes a start or an end: what ran beside an operation runs
+    beside it in every order. Raises ImporterError, and one of ``errors.DAMAGE`` for malformed
+    modules.
     """
-    builder = _Lowering(module, module.computations[name]).lowered()
+    builder = _Lowering(module, module.computations[name], fenced).lowered()
     extra = {"": {"is_scheduled": module.is_scheduled}}
     return builder.build(profile, name=name, extra=extra)
 
@@ -131,11 +135,13 @@ def text_of(source: Any) -> tuple[str, str, str]:
 class _Lowering:
     """A computation being written into a builder; ``values`` by instruction name."""
 
-    def __init__(self, module: Module, computation: Computation):
-        self.module, self.computation = module, computation
+    def __init__(self, module: Module, computation: Computation, fenced: bool = False):
+        self.module, self.computation, self.fenced = module, computation, fenced
         self.builder = GraphBuilder()
         self.values: dict[str, Value] = {}
         self.op_of: dict[str, int] = {}
+        self.since: list[int] = []  # ops that ran since the last fence
+        self.behind: list[int] = []  # the tensor that it makes for those behind it
 
     def lowered(self) -> GraphBuilder:
         self.write()
@@ -161,6 +167,8 @@ class _Lowering:
         if one.opcode == "get-tuple-element":
             return operands[0][int(one.attribute("index") or 0)]  # type: ignore[index]
         if one.opcode in ALIASES:
+            if self.fenced and is_fence(one):
+                self._op(one, operands)
             return operands[0]
         return self._op(one, operands)
 
@@ -176,11 +184,14 @@ class _Lowering:
     def _op(self, one: Instruction, operands: list[Value]) -> Value:
         in_place = one.opcode == "while" and self.module.is_scheduled
         shape = result_shape(self.computation, one)
-        sizes = [0 if in_place else array.num_bytes for array in leaves(shape)]
+        is_nothing = in_place or one.opcode in ALIASES
+        sizes = [0 if is_nothing else array.num_bytes for array in leaves(shape)]
         inputs = [tensor for value in operands for tensor in flat(value)]
         waits = [self._control(name) for name in one.called("control-predecessors")]
         if in_place:
             waits += [self.builder.add_control(op) for op in self._readers(inputs)]
+        fence = self.fenced and is_fence(one)
+        waits += [*self.behind, *(self.builder.add_control(op) for op in self.since if fence)]
         target = one.attribute("custom_call_target")
         outputs = self.builder.add_op(
             f"{one.opcode}:{target}" if target else one.opcode,
@@ -190,10 +201,14 @@ class _Lowering:
             flops=xla_flops.instruction_flops(self.module, self.computation, one),
             bytes_accessed=xla_flops.instruction_bytes(self.module, self.computation, one),
             workspace=self._workspace(one),
-            required=one.opcode in _EFFECTS or "has_side_effect=true" in one.attributes,
+            required=fence or one.opcode in _EFFECTS or "has_side_effect=true" in one.attributes,
             phase="backward" if "transpose(jvp" in one.attributes else "",
         )
-        self.op_of[one.name] = len(self.builder.ops) - 1
+        number = self.op_of[one.name] = len(self.builder.ops) - 1
+        if fence:
+            self.since, self.behind = [], [self.builder.add_control(number)]
+        elif self.fenced:
+            self.since.append(number)
         result = shaped(shape, iter(outputs))
         return _paired(operands[0], result) if in_place else result
 
@@ -236,6 +251,11 @@ class _Lowering:
         self.builder.ops[writer] = op._replace(inputs=(*op.inputs, *waits))
         self.builder.tensors[target].size = 0
         self.builder.tensors[source].persistent = True
+
+
+def is_fence(one: Instruction) -> bool:
+    """Whether an instruction begins or ends an asynchronous operation."""
+    return one.opcode.endswith(("-start", "-done")) or one.opcode in ("send", "recv")
 
 
 def bodies(one: Instruction) -> list[str]:

@@ -11,14 +11,14 @@ import functools
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from regal_jax import api
 from regal_jax.compiler.accelerators.measure import Measurement
 from regal_jax.compiler.accelerators.timing import has_fixed_trips
 from regal_jax.compiler.barriers.cuts import live_bytes, valleys
-from regal_jax.compiler.barriers.judge import Attempt, Judge, Segments
+from regal_jax.compiler.barriers.judge import REORDERED, Attempt, Judge, Segments
 from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.settings import Search
@@ -44,6 +44,7 @@ def search(
     compilations: int,
     time_price: float = 1.0,
     overlap: bool = False,
+    known: Iterable[Attempt] = (),
 ) -> list[Attempt]:
     """Compiles a program in several ways; the best first.
 
@@ -55,10 +56,19 @@ def search(
       overlap: whether ways that take more than MOST_TIME of the plain time, or run fewer than
         LEAST_BESIDE of its collectives beside other work, are worse than it; then all are timed
         where the device is there (``timing``), else by estimate.
+      known: what this judge has compiled before; it isn't compiled again.
     """
     if overlap and judge.target.is_there:
         judge = judge._replace(runs=has_fixed_trips(judge.traced))
-    plain = judge(Segments(PLAIN))
+    made_before = {one.segments.name: one for one in known}
+
+    def compiled(segments: Segments) -> Attempt:
+        return made_before.get(segments.name) or judge(segments)
+
+    def reordered(base: Attempt, how: Search) -> Attempt | None:
+        return made_before.get(base.segments.name + REORDERED) or judge.reordered(base, how)
+
+    plain = compiled(Segments(PLAIN))
     most_seconds = MOST_TIME * plain.measurement.seconds if overlap else float("inf")
     least_beside = LEAST_BESIDE * _beside(plain.measurement) if overlap else 0.0
 
@@ -80,11 +90,11 @@ def search(
     with progress.status(f"looking for an order on {judge.target.name}"):
         ways = _ways(judge.kernels, how, lambda: min(attempts[1:], key=cost, default=None))
         for segments in itertools.islice(ways, compilations):
-            attempt(functools.partial(judge.__call__, segments))
+            attempt(functools.partial(compiled, segments))
         bases = {one.segments: one for one in (min(attempts, key=cost), plain)}
         for one in bases.values() if compilations else ():
             left = None if how.time_limit is None else max(late - time.perf_counter(), 1e-3)
-            attempt(functools.partial(judge.reordered, one, how._replace(time_limit=left)))
+            attempt(functools.partial(reordered, one, how._replace(time_limit=left)))
     return sorted(attempts, key=cost)
 
 

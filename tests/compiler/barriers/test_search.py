@@ -138,6 +138,18 @@ def test_programs_are_timed_where_time_counts_and_the_device_is_there(is_there, 
     assert judge.runs is (is_there and overlap)
 
 
+def test_what_was_compiled_before_is_not_compiled_again():
+    judge = Judging(in_time)
+    first = search(judge, HOW, compilations=4, overlap=True)
+    before = len(judge.seen)
+    again = search(judge, HOW, compilations=4, overlap=True, known=first)
+    assert [one.segments for one in again] == [one.segments for one in first]
+    assert len(judge.seen) == before
+    assert search(judge, HOW, compilations=4, known=first)[0] in search(
+        Judging(in_time), HOW, compilations=4
+    )
+
+
 def test_programs_that_the_compiler_refuses_are_passed_over():
     def needs(segments):
         if segments.name.startswith("auto"):

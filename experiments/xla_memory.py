@@ -44,7 +44,7 @@ def accelerators(settings, output) -> None:
     rows = accelerator_memory.measure(
         settings.programs or jax_train_steps.program_names(),
         accelerator(settings.accelerator),
-        sharding=settings.sharding,
+        shardings=settings.shardings,
         compilations=settings.top_k,
         evaluations=settings.evaluations,
         seed=settings.seed,

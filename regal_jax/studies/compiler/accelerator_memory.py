@@ -1,6 +1,7 @@
 """XLA's own choice against ours on accelerators, by their compilers: bytes and estimated time."""
 
 import functools
+import itertools
 import math
 import re
 import time
@@ -21,7 +22,8 @@ from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import mean_interval
 from regal_jax.reporting.tables import human_bytes
 from regal_jax.studies import keys
-from regal_jax.studies.compiler.sharded import Sharding, sharded
+from regal_jax.studies.compiler.sharded import SHARDINGS, sharded
+from regal_jax.studies.flags import check_names
 from regal_jax.studies.kept import KEY, KeptRows
 
 OURS = "regal_jax"
@@ -36,7 +38,7 @@ def measure(
     names: Sequence[str],
     target: Accelerator,
     *,
-    sharding: Sharding = "whole",
+    shardings: Sequence[str] = ("whole",),
     compilations: int,
     evaluations: int,
     seed: int,
@@ -46,11 +48,12 @@ def measure(
 
     Raises OptionError for a name that no program has, at once.
     """
+    check_names("shardings", shardings, SHARDINGS)
     for name in names:
         check_name(name)
     kept, rows = KeptRows(path, _LAST_METRIC, EXTRA_COLUMNS), []
-    for name in progress.each("programs", names):
-        one = sharded(program(name), sharding, target)
+    for name, how in progress.each("programs", list(itertools.product(names, shardings))):
+        one = sharded(program(name), how, target)
         traced = one.jitted().trace(*one.shapes)
         key = keys.key(
             name=one.name,

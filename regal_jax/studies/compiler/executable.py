@@ -1,6 +1,7 @@
 """Compiled programs in files, and how they run: bytes in use, time, and that they do the same."""
 
 import math
+import os
 import pickle
 import statistics
 from collections.abc import Mapping
@@ -19,6 +20,9 @@ BLOCK_SECONDS = 0.05
 """Of calls that are timed together: most is the device's time then, not the host's."""
 MOST_CALLS = 100
 """Of one block."""
+
+MEMORY = "0.96"
+"""Of the device's memory: what programs may use, which are alone on it."""
 
 
 class Executable(NamedTuple):
@@ -48,6 +52,7 @@ def run(name: str, programs: Mapping[str, Executable], blocks: int) -> dict[tupl
     where there is such a number. Those with the fewest bytes run first, since that peak is never
     forgotten: a program that needs less than one before it has that one's.
     """
+    os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", MEMORY)
     loaded = {
         method: serialize_executable.deserialize_and_load(*pickle.loads(one.path.read_bytes()))
         for method, one in programs.items()

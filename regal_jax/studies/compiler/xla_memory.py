@@ -20,7 +20,7 @@ from regal_jax.reporting.statistics import geometric_mean
 from regal_jax.reporting.tables import human_bytes
 from regal_jax.studies import keys
 from regal_jax.studies.compiler import side_by_side
-from regal_jax.studies.compiler.sharded import Sharding
+from regal_jax.studies.compiler.sharded import SHARDINGS
 from regal_jax.studies.flags import option
 from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.settings import Output
@@ -41,7 +41,11 @@ class Settings(Output):
     top_k: int = option(2, "Orders of a program that are compiled.")
     seed: int = option(0, "Of the search.")
     accelerator: str = option("", "Compile for it, with no device: h100, v5e, ... (else on CPUs).")
-    sharding: Sharding = option("whole", "What each device of the accelerator holds.")
+    shardings: tuple[str, ...] = option(
+        ("whole",),
+        f"What each of the accelerator's devices holds: {', '.join(SHARDINGS)}.",
+        least=1,
+    )
     pairs: int = option(5, "Runs of every program in both orders; 0 runs none.")
     resident: bool = option(True, "Measure resident memory, in processes of their own (Linux).")
 

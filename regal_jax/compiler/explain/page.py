@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from regal_jax.compiler.explain import text
+from regal_jax.compiler.xla.packing import Span, heap
 from regal_jax.reporting import html_page
 from regal_jax.reporting.html_page import differences, indexed
 from regal_jax.reporting.tables import human_bytes, human_percent
@@ -15,6 +16,7 @@ from regal_jax.reporting.tables import human_bytes, human_percent
 if TYPE_CHECKING:
     from regal_jax.compiler.explain.explanation import Explanation, Step
     from regal_jax.compiler.explain.remedies import Remedy
+    from regal_jax.compiler.xla.live_memory import Memory
 
 
 def write_page(explanation: "Explanation", path: str | os.PathLike) -> None:
@@ -48,6 +50,7 @@ def page_data(explanation: "Explanation") -> dict[str, Any]:
             "kind": indexed([one.kind for one in memory.memories]),
             "first": differences(one.first for one in memory.memories),
             "length": [one.last - one.first + 1 for one in memory.memories],
+            "offset": _offsets(memory.memories),
             "writes": [len(one.values) for one in memory.memories],
             "write": differences(memory.values[v].step for m in memory.memories for v in m.values),
             "shape": indexed([explanation.shape_of(v) for m in memory.memories for v in m.values]),
@@ -56,6 +59,24 @@ def page_data(explanation: "Explanation") -> dict[str, Any]:
         },
         "remedies": [list(remedy.memories) for remedy in explanation.remedies],
     }
+
+
+def _offsets(memories: Sequence["Memory"]) -> list[int]:
+    """Where each buffer begins: parameters and constants, then outputs, those in a parameter's
+    memory there; then temporaries in a heap as XLA has one, which is an estimate."""
+    offsets, base = [0] * len(memories), 0
+    for kind in ("parameter", "constant", "output"):
+        for number, one in enumerate(memories):
+            if one.kind == kind and one.donor is None:
+                offsets[number], base = base, base + one.num_bytes
+    for number, one in enumerate(memories):
+        if one.donor is not None:
+            offsets[number] = offsets[one.donor]
+    others = [number for number, one in enumerate(memories) if one.kind == "temporary"]
+    spans = [Span(memories[n].first, memories[n].last, memories[n].num_bytes) for n in others]
+    for number, start in zip(others, heap(spans).starts.tolist(), strict=True):
+        offsets[number] = base + start
+    return offsets
 
 
 def _step_columns(steps: Sequence["Step"]) -> dict[str, Any]:

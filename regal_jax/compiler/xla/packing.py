@@ -21,19 +21,31 @@ ALIGNMENT = 64
 def temporary_bytes(allocation: Allocation) -> int:
     """Bytes of XLA's temporary allocations (``temp_size_in_bytes``), estimated."""
     spans = [
-        _Span(group[0].first, group[-1].last, group[0].num_bytes)
+        Span(group[0].first, group[-1].last, group[0].num_bytes)
         for group in taken_over(_outside_outputs(allocation.parts))
         if group[0].num_bytes
     ]
-    return min(_heap_bytes(spans, order) for order in (_by_size, _by_duration))
+    return heap(spans).num_bytes
 
 
-class _Span(NamedTuple):
+class Span(NamedTuple):
     """Memory that is in use between two steps, included."""
 
     first: int
     last: int
     num_bytes: int
+
+
+class Heap(NamedTuple):
+    """Where each span begins, int64[N], and the bytes of all."""
+
+    starts: np.ndarray
+    num_bytes: int
+
+
+def heap(spans: Sequence[Span]) -> Heap:
+    """Spans in one heap: the better of two orders."""
+    return min((_heap(spans, order) for order in (_by_size, _by_duration)), key=lambda h: h[1])
 
 
 def _outside_outputs(parts: Iterable[Buffer]) -> list[Buffer]:
@@ -65,23 +77,25 @@ def _meet(a: Buffer, b: Buffer) -> bool:
     return a.first <= b.last and b.first <= a.last
 
 
-def _by_size(span: _Span) -> tuple[int, int, int]:
+def _by_size(span: Span) -> tuple[int, int, int]:
     return -span.num_bytes, span.first - span.last, span.first
 
 
-def _by_duration(span: _Span) -> tuple[int, int, int]:
+def _by_duration(span: Span) -> tuple[int, int, int]:
     return span.first - span.last, -span.num_bytes, span.first
 
 
-def _heap_bytes(spans: Sequence[_Span], order: Callable[[_Span], tuple[int, int, int]]) -> int:
-    ordered = np.array(sorted(spans, key=order), np.int64).reshape(-1, 3)
-    first, last, size = ordered.T
+def _heap(spans: Sequence[Span], order: Callable[[Span], tuple[int, int, int]]) -> Heap:
+    rank = sorted(range(len(spans)), key=lambda index: order(spans[index]))
+    first, last, size = np.array([spans[index] for index in rank], np.int64).reshape(-1, 3).T
     size = -(-size // ALIGNMENT) * ALIGNMENT
-    start = np.zeros(len(ordered), np.int64)
-    for i in range(len(ordered)):
+    start = np.zeros(len(rank), np.int64)
+    for i in range(len(rank)):
         placed = np.flatnonzero((first[:i] <= last[i]) & (first[i] <= last[:i]))
         start[i] = _best_fit(start[placed], size[placed], int(size[i]))
-    return int((start + size).max(initial=0))
+    starts = np.zeros(len(rank), np.int64)
+    starts[rank] = start
+    return Heap(starts, int((start + size).max(initial=0)))
 
 
 def _best_fit(start: np.ndarray, size: np.ndarray, wanted: int) -> int:

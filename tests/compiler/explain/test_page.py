@@ -100,6 +100,22 @@ def test_the_data_are_the_explanation(which, request, path):
     assert (data["peakStep"], data["bound"]) == (one.peak_step, one.bound.num_bytes)
 
 
+@pytest.mark.parametrize("which", ["training", "scan"])
+def test_blocks_lie_where_a_heap_has_room(which, request):
+    """Memory that is in use at once is apart, but for outputs in the memory of parameters."""
+    one = request.getfixturevalue(which)
+    memories, columns = one.memory.memories, explain_page.page_data(one)["buffers"]
+    placed = list(zip(memories, columns["offset"], strict=True))
+    for (a, start), (b, other) in itertools.combinations(placed, 2):
+        together = a.first <= b.last and b.first <= a.last and a.num_bytes and b.num_bytes
+        if together and a.donor is None and b.donor is None:
+            assert start + a.num_bytes <= other or other + b.num_bytes <= start
+    for memory, start in placed:
+        assert memory.donor is None or start == columns["offset"][memory.donor]
+    top = max(start + memory.num_bytes for memory, start in placed)
+    assert one.peak <= top <= 1.5 * one.peak
+
+
 def test_the_page_is_self_contained(training, path):
     write(training, path)
     check_self_contained(path)
@@ -199,6 +215,13 @@ type("ws[1]"); record("filtered");
 const { left } = byId("chart").getBoundingClientRect();
 byId("chart").dispatchEvent(new MouseEvent("click", { clientX: left + 70, bubbles: true }));
 record("clicked");
+click("#as-buffers");
+found.blocks = document.querySelectorAll("#chart .block").length;
+const block = document.querySelector("#chart .block").getBoundingClientRect();
+byId("chart").dispatchEvent(new PointerEvent("pointermove", {
+  clientX: block.left + block.width / 2, clientY: block.top + block.height / 2, bubbles: true }));
+found.tip = byId("tip").textContent;
+click("#as-buffers");
 found.paths = document.querySelectorAll("#chart path").length;
 found.value = byId("chart").getAttribute("aria-valuetext");
 const out = document.createElement("script");
@@ -265,6 +288,10 @@ def test_a_browser_lists_what_is_live(training, path):
     assert found["clicked"]["hash"].startswith("#step=")
     assert int(found["clicked"]["hash"].removeprefix("#step=")) < 3
     assert found["paths"] >= 4
+    assert found["blocks"] == sum(
+        m.first <= m.last and m.num_bytes > 0 for m in one.memory.memories
+    )
+    assert re.search(r"made at step \d+", found["tip"])
     assert found["value"].startswith("step ")
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regal_jax.compiler.xla.buffers import Allocation, Buffer
-from regal_jax.compiler.xla.packing import ALIGNMENT, temporary_bytes
+from regal_jax.compiler.xla.packing import ALIGNMENT, Span, heap, temporary_bytes
 
 
 def buffer(size, first, last, kind="temporary", donor=None):
@@ -22,6 +22,13 @@ def packed(*buffers, steps=12):
 def test_buffers_that_are_never_in_use_together_share_memory():
     assert packed(buffer(4, 0, 1), buffer(4, 2, 3)) == 4 * ALIGNMENT
     assert packed(buffer(4, 0, 2), buffer(4, 2, 3)) == 8 * ALIGNMENT
+
+
+def test_where_spans_lie_in_the_heap():
+    found = heap([Span(0, 1, 64), Span(0, 3, 128), Span(2, 3, 64)])
+    assert found.starts.tolist() == [128, 0, 128]
+    assert found.num_bytes == 192
+    assert heap([]).num_bytes == 0
 
 
 def test_sizes_are_aligned():

@@ -15,14 +15,11 @@ from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.measure import Measurement
 from regal_jax.compiler.barriers.judge import Attempt, Judge, Segments, judge_of
 from regal_jax.compiler.barriers.search import PLAIN, search
-from regal_jax.compiler.xla import decisions
+from regal_jax.compiler.xla import behind, decisions
 from regal_jax.compiler.xla.decisions import Decision, Memory
 from regal_jax.compiler.xla.reschedule import Report
 from regal_jax.compiler.xla.settings import Options
 from regal_jax.errors import CompilerError
-
-_BEHIND = "behind the scheduler: "
-"""Before the name of a computation, in a decision."""
 
 COMPILATIONS = 5
 """Ways that are compiled, besides XLA's own, unless told otherwise."""
@@ -85,7 +82,7 @@ def _report(name: str, target: Accelerator, attempts: Sequence[Attempt], spent: 
 
 def _decision(report: Report, segments: Segments) -> Decision:
     order = {"order": _words(segments.order), "cuts": _words(segments.cuts)}
-    order |= {_BEHIND + name: list(names) for name, names in segments.behind}
+    order |= behind.words(segments.behind)
     return Decision(report.module, report.chosen, order, report.memory, 0)
 
 
@@ -106,12 +103,7 @@ def _again(judge: Judge, known: Decision) -> Attempt | None:
     number = judge.kernels.graph.num_ops
     if order and not (sorted(order) == list(range(number)) and all(0 < c < number for c in cuts)):
         return None
-    behind = tuple(
-        (name.removeprefix(_BEHIND), tuple(names))
-        for name, names in known.order.items()
-        if name.startswith(_BEHIND)
-    )
-    for one in dict.fromkeys((behind, ())):
+    for one in dict.fromkeys((behind.from_words(known.order), ())):
         with contextlib.suppress(CompilerError):
             return judge(Segments(known.name, order, cuts, one))
     return None

@@ -18,8 +18,9 @@ from regal_jax import api
 from regal_jax.compiler.accelerators.measure import Measurement
 from regal_jax.compiler.accelerators.timing import has_fixed_trips
 from regal_jax.compiler.barriers.cuts import live_bytes, valleys
-from regal_jax.compiler.barriers.judge import REORDERED, Attempt, Judge, Segments
+from regal_jax.compiler.barriers.judge import Attempt, Judge, Segments
 from regal_jax.compiler.barriers.kernels import Kernels
+from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.settings import Search
 from regal_jax.errors import CompilerError

@@ -6,8 +6,9 @@ import pytest
 from jax.sharding import PartitionSpec
 
 from regal_jax.compiler.accelerators.measure import measure, placed
-from regal_jax.compiler.barriers.judge import REORDERED, Segments, judge_of
+from regal_jax.compiler.barriers.judge import Segments, judge_of
 from regal_jax.compiler.barriers.search import PLAIN
+from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.jit import jit
 from regal_jax.compiler.xla.settings import Search
 from regal_jax.errors import CompilerError
@@ -100,7 +101,7 @@ def test_where_the_compiler_makes_other_instructions_the_rest_of_a_decision_hold
     def others(order, module):
         raise CompilerError("other instructions")
 
-    monkeypatch.setattr("regal_jax.compiler.barriers.judge._if_there", others)
+    monkeypatch.setattr("regal_jax.compiler.xla.behind._if_there", others)
     plain = measure(jax.jit(late), TOTAL, WEIGHTS, ROWS, accelerator=target)
     again = measure(fast, TOTAL, WEIGHTS, ROWS, accelerator=target)
     assert fast.reports[1].cached

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import pytest
 
 from regal_jax.compiler.accelerators.measure import Measurement
-from regal_jax.compiler.barriers.judge import REORDERED, Attempt, Segments
+from regal_jax.compiler.barriers.judge import Attempt, Segments
 from regal_jax.compiler.barriers.search import PLAIN, search
+from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.settings import Search
 from regal_jax.errors import CompilerError
 from tests.compiler.barriers.programs import kernels_of, random_function, traced

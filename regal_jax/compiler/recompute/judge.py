@@ -21,8 +21,10 @@ from regal_jax.compiler.barriers.emission import (
 from regal_jax.compiler.barriers.kernels import Kernels, kernels
 from regal_jax.compiler.recompute.emission import program_in_runs
 from regal_jax.compiler.recompute.loops import with_lean_loops
+from regal_jax.compiler.xla.behind import REORDERED, Behind, compile_behind, compile_reordered
 from regal_jax.compiler.xla.decisions import Memory
 from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED, memory_of
+from regal_jax.compiler.xla.settings import Search
 
 KEEP_BARRIERS: Mapping[str, Any] = {"xla_disable_hlo_passes": "cse_barrier_expander"}
 """Compiler options for CPUs."""
@@ -46,6 +48,7 @@ class Way(NamedTuple):
       loops: how little loops keep: 0 as they are, or which of ``with_lean_loops``, from 1.
       cuts: runs before each barrier that all live values go through, ascending; no kernel runs
         again then, and ``near`` counts for nothing.
+      behind: the order that the compiled program is given.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Way(NamedTuple):
     compact: bool = False
     loops: int = 0
     cuts: tuple[int, ...] = ()
+    behind: Behind = ()
 
 
 class Needs(NamedTuple):
@@ -84,10 +88,12 @@ def rank(needs: Needs, budget: int) -> tuple[bool, float, float]:
 
 
 class Attempt(NamedTuple):
-    """A way that was compiled, and what it needs."""
+    """A way that was compiled, what it needs, and the program; None on CPUs, where what is judged
+    isn't optimised."""
 
     way: Way
     needs: Needs
+    program: jax.stages.Compiled | None = None
 
 
 class Version(NamedTuple):
@@ -122,16 +128,35 @@ class Judge(NamedTuple):
 
     def __call__(self, way: Way) -> Attempt:
         """Raises CompilerError where the compiler refuses the program."""
-        made = self.compile(way, QUICKLY if self.target is None else {})
-        return Attempt(way, needs_of(made, self.target))
+        if self.target is None:
+            return Attempt(way, needs_of(self.compile(way, QUICKLY), None))
+        made = self.compile(way)
+        return Attempt(way, needs_of(made, self.target), made)
 
     def compile(self, way: Way, more: Mapping[str, Any] | None = None) -> jax.stages.Compiled:
         """The program."""
-        traced = self.versions[way.loops].traced
-        if way.runs:
-            traced = with_program(traced, self.program(way))
+        lowered = self._lowered(way)
+        if way.behind and self.target is not None:
+            return compile_behind(lowered, way.behind, self.target, self.options)
         options = {**self.options, **self.options_of(way), **(more or {})}
-        return compiled(traced, self.target, options)
+        return compiled(lowered, self.target, options)
+
+    def reordered(self, attempt: Attempt, how: Search) -> Attempt | None:
+        """The same in another order behind a GPU's scheduler, which takes no time; None if none is
+        expected to need less.
+
+        Raises CompilerError where no order can be given there.
+        """
+        if self.target is None:
+            return None
+        lowered = self._lowered(attempt.way)
+        made, behind = compile_reordered(lowered, how, self.target, self.options)
+        way = attempt.way._replace(name=attempt.way.name + REORDERED, behind=behind)
+        return Attempt(way, needs_of(made, self.target), made) if behind else None
+
+    def _lowered(self, way: Way) -> jax.stages.Lowered:
+        traced = self.versions[way.loops].traced
+        return (with_program(traced, self.program(way)) if way.runs else traced).lower()
 
     def program(self, way: Way) -> Callable[..., Any]:
         """A function of the flat arguments."""
@@ -164,12 +189,12 @@ def versions_of(traced: Any) -> tuple[Version, ...]:
 
 
 def compiled(
-    traced: Any, target: Accelerator | None, options: Mapping[str, Any]
+    lowered: jax.stages.Lowered, target: Accelerator | None, options: Mapping[str, Any]
 ) -> jax.stages.Compiled:
-    """A traced function's program. Raises CompilerError where the compiler refuses it."""
+    """A lowered function's program. Raises CompilerError where the compiler refuses it."""
     if target is not None:
-        return compile_for(traced.lower(), target, options)
-    return traced.lower().compile(compiler_options=dict(options) or None)
+        return compile_for(lowered, target, options)
+    return lowered.compile(compiler_options=dict(options) or None)
 
 
 def needs_of(made: jax.stages.Compiled, target: Accelerator | None) -> Needs:

@@ -100,7 +100,7 @@ def names_to_save(
         fn = make(policy)
         jitted = fn if hasattr(fn, "trace") else jax.jit(fn)
         quickly = QUICKLY if target is None else {}
-        made = compiled(jitted.trace(*args, **kwargs), target, {**options, **quickly})
+        made = compiled(jitted.lower(*args, **kwargs), target, {**options, **quickly})
         return needs_of(made, target)
 
     everything = jax.checkpoint_policies.everything_saveable

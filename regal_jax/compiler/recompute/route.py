@@ -8,9 +8,9 @@ import jax
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.recompute.fit import check_fits
-from regal_jax.compiler.recompute.judge import Judge, Way, flops_ratio, judge_of
+from regal_jax.compiler.recompute.judge import Judge, Way, flops_ratio, judge_of, needs_of
 from regal_jax.compiler.recompute.search import COMPILATIONS, Search
-from regal_jax.compiler.xla import decisions
+from regal_jax.compiler.xla import behind, decisions
 from regal_jax.compiler.xla.decisions import Decision
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.reschedule import Report
@@ -41,18 +41,18 @@ def compile_within(
     key = decisions.key_of(lowered, where, own, options._replace(cache=None))
     judge = judge_of(traced, target, compiler_options)
     known = decisions.load(options.cache, key) if options.cache else None
-    if known and (compiled := _again(judge, known)) is not None:
+    if known and (compiled := _again(judge, known, budget)) is not None:
         report = Report(known.module, known.name, known.memory, {}, cached=True, budget=budget)
         spent = time.perf_counter() - started
         return compiled, report._replace(compile_seconds=spent, accelerator=_name(target))
-    search = Search(judge, seed=options.search.seed)
+    search = Search(judge, seed=options.search.seed, reorders=target is not None)
     best = search.within(
         budget,
         compilations=COMPILATIONS if options.top_k is None else options.top_k,
         time_limit=options.search.time_limit,
     )
     check_fits(judge, best, budget)
-    compiled, plain = judge.compile(best.way), search.plain.needs
+    compiled, plain = best.program or judge.compile(best.way), search.plain.needs
     memory = {PLAIN: plain.memory, best.way.name: best.needs.memory}
     report = Report(
         *(f"jit_{traced.fun_name}", best.way.name, memory, {}),
@@ -77,11 +77,13 @@ def _decision(report: Report, way: Way) -> Decision:
         name: [str(number) for number in numbers]
         for name, numbers in ((_RUNS, way.runs), (_FORM, form), (_CUTS, way.cuts))
     }
+    order |= behind.words(way.behind)
     return Decision(report.module, report.chosen, order, report.memory, 0)
 
 
-def _again(judge: Judge, known: Decision) -> jax.stages.Compiled | None:
-    """What was decided before, compiled; None if it isn't of this program after all."""
+def _again(judge: Judge, known: Decision, budget: int) -> jax.stages.Compiled | None:
+    """What was decided before, compiled; None if it isn't of this program after all, or needs more
+    than the budget where the device is there, and was not before."""
     try:
         runs, cuts = (tuple(map(int, known.order[name])) for name in (_RUNS, _CUTS))
         near, compact, loops = map(int, known.order[_FORM])
@@ -90,6 +92,8 @@ def _again(judge: Judge, known: Decision) -> jax.stages.Compiled | None:
             return None
         if cuts and not (len(runs) == len(kernels) and all(0 < cut < len(runs) for cut in cuts)):
             return None
-        return judge.compile(Way(known.name, runs, near, bool(compact), loops, cuts))
+        order = behind.from_words(known.order)
+        compiled = judge.compile(Way(known.name, runs, near, bool(compact), loops, cuts, order))
+        return compiled if needs_of(compiled, judge.target).total <= budget else None
     except (CompilerError, IndexError, KeyError, ValueError):
         return None

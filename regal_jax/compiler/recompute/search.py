@@ -18,6 +18,7 @@ from regal_jax.compiler.recompute.emission import ANY
 from regal_jax.compiler.recompute.judge import LEAN, Attempt, Judge, Needs, Way, rank
 from regal_jax.compiler.recompute.work import kernel_work
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
+from regal_jax.compiler.xla.settings import Search as Orders
 from regal_jax.errors import CompilerError
 from regal_jax.reporting import progress
 from regal_jax.search.recompute.search import Plan, PlanSearch
@@ -36,11 +37,14 @@ GREEDY = 20
 
 FORMS = {
     "cpu": ((ANY, True), (1, True), (1, False)),
-    "accelerator": ((32, False), (4, False)),
+    "accelerator": ((ANY, False), (32, False), (4, False)),
 }
 """How the runs of a plan are compiled, until one is within the budget: ``near`` and ``compact`` of
-``Way``, the fewest barriers, and FLOPs, first. With ANY, only repeated work has some, and XLA
+``Way``, the fewest barriers, FLOPs and time first. With ANY, only repeated work has some, and XLA
 orders the rest: where its order is good, or fuses much, that is best."""
+
+REACH = 1.25
+"""Of the budget: programs that need no more get another order behind the scheduler."""
 
 CLOSE = 0.01
 """Of the budget: limits that are so close aren't told apart."""
@@ -126,13 +130,22 @@ class Search:
     Args:
       judge: compiles.
       evaluations, seed: see ``Lines``.
+      reorders: whether programs get orders behind the scheduler, which are no part of a function.
 
     Attributes:
       attempts: the plain program first.
     """
 
-    def __init__(self, judge: Judge, *, evaluations: int = EVALUATIONS, seed: int = 0):
-        self._judge = judge
+    def __init__(
+        self,
+        judge: Judge,
+        *,
+        evaluations: int = EVALUATIONS,
+        seed: int = 0,
+        reorders: bool = False,
+    ):
+        self._judge, self._reorders = judge, reorders
+        self._how = Orders(evaluations=evaluations, seed=seed)
         self._forms = FORMS["cpu" if judge.target is None else "accelerator"]
         self._lines = functools.cache(
             lambda loops: Lines(judge.versions[loops].kernels, evaluations, seed)
@@ -156,7 +169,7 @@ class Search:
         """
         late = time.perf_counter() + (float("inf") if time_limit is None else time_limit)
         with progress.status("looking for what to compute again"):
-            if self.plain.needs.total > budget:
+            if self._reordered(self.plain, budget).needs.total > budget:
                 self._try_loops()
                 self._try_cuts(budget)
             loops, most = self._loops(budget), len(self.attempts) + compilations
@@ -198,7 +211,9 @@ class Search:
                 cut = line.cut(name, number)
                 way = Way(name, cut.order, cuts=cut.cuts)
                 with contextlib.suppress(CompilerError):
-                    if cut.cuts and self._try_way(way).needs.total <= budget:
+                    if not cut.cuts:
+                        continue
+                    if self._reordered(self._try_way(way), budget).needs.total <= budget:
                         return
 
     def _try_way(self, way: Way) -> Attempt:
@@ -207,6 +222,15 @@ class Search:
         if not known:
             self.attempts.append(self._judge(way))
         return (known or self.attempts)[-1]
+
+    def _reordered(self, attempt: Attempt, budget: int) -> Attempt:
+        """The same in another order behind the scheduler, where that may come within the budget."""
+        if self._reorders and budget < attempt.needs.total <= REACH * budget:
+            with contextlib.suppress(CompilerError):
+                if (made := self._judge.reordered(attempt, self._how)) is not None:
+                    self.attempts.append(made)
+                    return made
+        return attempt
 
     def _loops(self, budget: int) -> int:
         """The loops to search a plan with: those before the first that fit with none."""
@@ -223,7 +247,7 @@ class Search:
             with contextlib.suppress(CompilerError):
                 one = self._judge(Way(name, tuple(plan.runs.tolist()), *form, loops))
                 self.attempts.append(one)
-                totals.append(one.needs.total)
+                totals.append(self._reordered(one, budget).needs.total)
                 if totals[-1] <= budget:
                     break
         lines.totals[limit] = min(totals)

@@ -108,3 +108,15 @@ def test_where_the_compiler_makes_other_instructions_the_rest_of_a_decision_hold
     assert again.temporaries == plain.temporaries
     chosen = fast.reports[1].chosen
     assert fast.reports[1].memory[chosen].temporaries == plain.temporaries
+
+
+def test_an_order_behind_the_scheduler_keeps_a_budget_without_work(tmp_path):
+    target = has_hook(compiler_for("h100"))
+    plain = measure(jax.jit(late), TOTAL, WEIGHTS, ROWS, accelerator=target)
+    fast = jit(late, memory_budget=int(0.9 * plain.peak), cache=tmp_path, strict=True)
+    ours = measure(fast, TOTAL, WEIGHTS, ROWS, accelerator=target)
+    assert fast.reports[0].chosen == PLAIN + REORDERED
+    assert ours.peak <= 0.9 * plain.peak
+    assert (ours.kernels, ours.flops) == (plain.kernels, plain.flops)
+    assert measure(fast, TOTAL, WEIGHTS, ROWS, accelerator=target) == ours
+    assert fast.reports[-1].cached

@@ -8,7 +8,8 @@ import pytest
 
 from regal_jax.compiler.recompute import route
 from regal_jax.compiler.recompute.judge import Attempt, Needs, Version, Way, judge_of
-from regal_jax.compiler.recompute.search import CUTS, PLAIN, Search
+from regal_jax.compiler.recompute.search import CUTS, PLAIN, REACH, Search
+from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.decisions import Memory
 from regal_jax.compiler.xla.reschedule import Report
 from tests.compiler.barriers.programs import kernels_of, random_function, random_order, traced
@@ -22,6 +23,7 @@ class Target(NamedTuple):
 
 
 GPU = Target()
+BEHIND = (("main", ("a", "b")),)
 
 
 class Judging:
@@ -36,6 +38,14 @@ class Judging:
         self.seen.append(way)
         size, flops = self.needs(way)
         return Attempt(way, Needs(Memory(size, 0, 0), 0, 0, flops))
+
+    def reordered(self, attempt: Attempt, how) -> Attempt | None:
+        """In a tenth fewer bytes."""
+        if "/" in attempt.way.name:
+            return None
+        made = self(attempt.way._replace(name=attempt.way.name + REORDERED, behind=BEHIND))
+        memory = made.needs.memory._replace(temporaries=int(0.9 * made.needs.total))
+        return Attempt(made.way, made.needs._replace(memory=memory))
 
 
 def within(judge, budget, compilations=3):
@@ -58,6 +68,19 @@ def test_plans_follow_where_no_segments_fit():
     in_segments = [way for way in judge.seen if way.cuts]
     assert 0 < len(in_segments) <= 2 * len(CUTS)
     assert len(set(in_segments)) == len(in_segments)
+
+
+@pytest.mark.parametrize(("budget", "reorders"), [(95, True), (95, False), (89, True), (70, True)])
+def test_another_order_behind_the_scheduler_comes_before_work(budget, reorders):
+    judge = Judging(lambda way: (100, 1.0) if not way.runs or way.cuts else (100, 1.5))
+    search = Search(judge, evaluations=500, reorders=reorders)
+    best = search.within(budget, compilations=2)
+    assert (best.needs.total <= budget) is (reorders and budget >= 90)
+    if best.needs.total <= budget:
+        assert (best.way.name, best.way.behind) == (PLAIN + REORDERED, BEHIND)
+        assert [way.name for way in judge.seen] == [PLAIN, PLAIN + REORDERED]
+    is_far = budget < 100 / REACH
+    assert any(way.behind for way in judge.seen) is (reorders and not is_far)
 
 
 def test_more_segments_are_tried_for_a_smaller_budget():
@@ -94,8 +117,10 @@ def test_a_decision_in_segments_is_kept():
     way = Way("auto", order, cuts=(len(order) // 2,))
     report = Report("f", "auto", {"auto": Memory(1, 1, 0)}, {})
     decision = route._decision(report, way)
-    assert isinstance(route._again(judge, decision), jax.stages.Compiled)
+    assert isinstance(route._again(judge, decision, 2**40), jax.stages.Compiled)
+    assert route._again(judge, decision, 1) is None
     for wrong in ((0,), (len(order),)):
         bad = route._decision(report, way._replace(cuts=wrong))
-        assert route._again(judge, bad) is None
-    assert route._again(judge, route._decision(report, way._replace(runs=order[1:]))) is None
+        assert route._again(judge, bad, 2**40) is None
+    less = route._decision(report, way._replace(runs=order[1:]))
+    assert route._again(judge, less, 2**40) is None

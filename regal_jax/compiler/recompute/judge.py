@@ -80,11 +80,16 @@ class Needs(NamedTuple):
         """Bytes of arguments, temporaries, results that lie in no donated argument, and code."""
         return self.arguments + self.memory.total + self.code
 
+    @property
+    def work(self) -> float:
+        """Estimated seconds; FLOPs on CPUs, where there is no estimate."""
+        return self.seconds or self.flops
+
 
 def rank(needs: Needs, budget: int) -> tuple[bool, float, float]:
-    """The least is best: the fewest FLOPs within a budget, else the fewest bytes."""
+    """The least is best: the least work within a budget, else the fewest bytes."""
     fits = needs.total <= budget
-    return not fits, needs.flops if fits else needs.total, needs.total
+    return not fits, needs.work if fits else needs.total, needs.total
 
 
 class Attempt(NamedTuple):

@@ -58,8 +58,8 @@ LOWER = 0.85
 fewer bytes in the model are not always fewer in the program."""
 
 
-ENOUGH = 1.001
-"""FLOPs over the plain program's: with less than that more no way is looked for that has fewer."""
+ENOUGH, ENOUGH_TIME = 1.001, 1.01
+"""FLOPs, and estimated time, over the plain program's: with no more no other way is looked for."""
 
 
 class Lines:
@@ -192,7 +192,8 @@ class Search:
 
     def _is_enough(self, budget: int) -> bool:
         needs, plain = self._best(budget).needs, self.plain.needs
-        return needs.total <= budget and needs.flops <= ENOUGH * plain.flops
+        enough = ENOUGH_TIME if plain.seconds else ENOUGH
+        return needs.total <= budget and needs.work <= enough * plain.work
 
     def _try_loops(self) -> None:
         """Compiles the program with each kind of lean loops, once."""

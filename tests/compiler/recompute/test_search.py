@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regal_jax.compiler.recompute import route
-from regal_jax.compiler.recompute.judge import Attempt, Needs, Version, Way, judge_of
+from regal_jax.compiler.recompute.judge import Attempt, Needs, Version, Way, judge_of, rank
 from regal_jax.compiler.recompute.search import CUTS, PLAIN, REACH, Search
 from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.decisions import Memory
@@ -101,6 +101,13 @@ def test_segments_are_for_accelerators_and_once(target):
         search.within(50, compilations=1)
     count = len([way for way in judge.seen if way.cuts])
     assert count == 0 if target is None else 0 < count <= 2 * len(CUTS)
+
+
+def test_time_counts_before_flops_where_there_is_an_estimate():
+    slow, fast = Needs(Memory(9, 0, 0), 0, 0, 1.0, 3.0), Needs(Memory(9, 0, 0), 0, 0, 2.0, 2.5)
+    assert rank(fast, 10) < rank(slow, 10)
+    assert rank(slow._replace(seconds=0.0), 10) < rank(fast._replace(seconds=0.0), 10)
+    assert rank(slow, 10) < rank(fast._replace(memory=Memory(11, 0, 0)), 10)
 
 
 def test_a_program_in_segments_does_the_same():

@@ -16,9 +16,10 @@ from regal_jax.compiler.accelerators.measure import Measurement
 from regal_jax.compiler.barriers.judge import Attempt, Judge, Segments, judge_of
 from regal_jax.compiler.barriers.search import PLAIN, search
 from regal_jax.compiler.xla import behind, decisions
+from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.decisions import Decision, Memory
 from regal_jax.compiler.xla.reschedule import Report
-from regal_jax.compiler.xla.settings import Options
+from regal_jax.compiler.xla.settings import Options, Search
 from regal_jax.errors import CompilerError
 
 COMPILATIONS = 5
@@ -43,7 +44,7 @@ def compile_in_segments(
     key = decisions.key_of(lowered, target.name, len(target.devices), own, how)
     judge = judge_of(traced, target, compiler_options)
     known = decisions.load(options.cache, key) if options.cache else None
-    if known and (attempt := _again(judge, known)) is not None:
+    if known and (attempt := _again(judge, known, options.search)) is not None:
         spent = time.perf_counter() - started
         memory = {**known.memory, known.name: memory_of(attempt.measurement)}
         report = Report(known.module, known.name, memory, {}, compile_seconds=spent)
@@ -90,11 +91,11 @@ def _words(numbers: Sequence[int]) -> list[str]:
     return [str(number) for number in numbers]
 
 
-def _again(judge: Judge, known: Decision) -> Attempt | None:
+def _again(judge: Judge, known: Decision, how: Search) -> Attempt | None:
     """What was decided before, compiled; None if it isn't of this program after all.
 
-    Where the device is there, and was not before, the compiler may make other kernels of it: the
-    scheduler's own order is kept then.
+    Where the device is there, and was not before, the compiler may make other kernels of it: these
+    get an order of their own behind the scheduler then.
     """
     try:
         order, cuts = (tuple(map(int, known.order[name])) for name in ("order", "cuts"))
@@ -103,7 +104,11 @@ def _again(judge: Judge, known: Decision) -> Attempt | None:
     number = judge.kernels.graph.num_ops
     if order and not (sorted(order) == list(range(number)) and all(0 < c < number for c in cuts)):
         return None
-    for one in dict.fromkeys((behind.from_words(known.order), ())):
-        with contextlib.suppress(CompilerError):
-            return judge(Segments(known.name, order, cuts, one))
-    return None
+    base = Segments(known.name.removesuffix(REORDERED), order, cuts)
+    with contextlib.suppress(CompilerError):
+        return judge(base._replace(name=known.name, behind=behind.from_words(known.order)))
+    found = None
+    with contextlib.suppress(CompilerError):
+        found = judge(base)
+        return judge.reordered(found, how) or found
+    return found

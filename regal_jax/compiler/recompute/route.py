@@ -1,5 +1,6 @@
 """A program within its memory budget, which is remembered."""
 
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -9,8 +10,9 @@ import jax
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.recompute.fit import check_fits
 from regal_jax.compiler.recompute.judge import Judge, Way, flops_ratio, judge_of, needs_of
-from regal_jax.compiler.recompute.search import COMPILATIONS, Search
-from regal_jax.compiler.xla import behind, decisions
+from regal_jax.compiler.recompute.search import COMPILATIONS, EVALUATIONS, Search
+from regal_jax.compiler.xla import behind, decisions, settings
+from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.decisions import Decision
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.reschedule import Report
@@ -41,7 +43,8 @@ def compile_within(
     key = decisions.key_of(lowered, where, own, options._replace(cache=None))
     judge = judge_of(traced, target, compiler_options)
     known = decisions.load(options.cache, key) if options.cache else None
-    if known and (compiled := _again(judge, known, budget)) is not None:
+    how = settings.Search(evaluations=EVALUATIONS, seed=options.search.seed)
+    if known and (compiled := _again(judge, known, budget, how)) is not None:
         report = Report(known.module, known.name, known.memory, {}, cached=True, budget=budget)
         spent = time.perf_counter() - started
         return compiled, report._replace(compile_seconds=spent, accelerator=_name(target))
@@ -81,19 +84,40 @@ def _decision(report: Report, way: Way) -> Decision:
     return Decision(report.module, report.chosen, order, report.memory, 0)
 
 
-def _again(judge: Judge, known: Decision, budget: int) -> jax.stages.Compiled | None:
+def _again(
+    judge: Judge, known: Decision, budget: int, how: settings.Search
+) -> jax.stages.Compiled | None:
     """What was decided before, compiled; None if it isn't of this program after all, or needs more
-    than the budget where the device is there, and was not before."""
+    than the budget.
+
+    Where the device is there, and was not before, the compiler may make other kernels of it: these
+    get an order of their own behind the scheduler then, if they need one.
+    """
+    way = _way(judge, known)
+    if way is None:
+        return None
+    with contextlib.suppress(CompilerError):
+        compiled = judge.compile(way)
+        return compiled if needs_of(compiled, judge.target).total <= budget else None
+    with contextlib.suppress(CompilerError):
+        found = judge(way._replace(name=known.name.removesuffix(REORDERED), behind=()))
+        if found.needs.total > budget:
+            found = judge.reordered(found, how) or found
+        return found.program if found.needs.total <= budget else None
+    return None
+
+
+def _way(judge: Judge, known: Decision) -> Way | None:
+    """The way that a decision says, None if there is no such one of this program."""
     try:
         runs, cuts = (tuple(map(int, known.order[name])) for name in (_RUNS, _CUTS))
         near, compact, loops = map(int, known.order[_FORM])
         kernels = range(judge.versions[loops].kernels.graph.num_ops)
-        if runs and sorted(set(runs)) != list(kernels):
-            return None
-        if cuts and not (len(runs) == len(kernels) and all(0 < cut < len(runs) for cut in cuts)):
-            return None
-        order = behind.from_words(known.order)
-        compiled = judge.compile(Way(known.name, runs, near, bool(compact), loops, cuts, order))
-        return compiled if needs_of(compiled, judge.target).total <= budget else None
-    except (CompilerError, IndexError, KeyError, ValueError):
+    except (IndexError, KeyError, ValueError):
         return None
+    if runs and sorted(set(runs)) != list(kernels):
+        return None
+    if cuts and not (len(runs) == len(kernels) and all(0 < cut < len(runs) for cut in cuts)):
+        return None
+    order = behind.from_words(known.order)
+    return Way(known.name, runs, near, bool(compact), loops, cuts, order)

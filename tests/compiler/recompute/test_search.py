@@ -12,6 +12,7 @@ from regal_jax.compiler.recompute.search import CUTS, PLAIN, REACH, Search
 from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.decisions import Memory
 from regal_jax.compiler.xla.reschedule import Report
+from regal_jax.compiler.xla.settings import Search as Orders
 from tests.compiler.barriers.programs import kernels_of, random_function, random_order, traced
 from tests.compiler.barriers.test_emission import op_by_op, same
 
@@ -118,16 +119,20 @@ def test_a_program_in_segments_does_the_same():
     same(judge.program(way)(*arguments), op_by_op(TRACED, *arguments))
 
 
+def again(judge, decision, budget):
+    return route._again(judge, decision, budget, Orders(evaluations=500))
+
+
 def test_a_decision_in_segments_is_kept():
     judge = judge_of(TRACED, None)
     order = tuple(random_order(judge.kernels.graph, 1))
     way = Way("auto", order, cuts=(len(order) // 2,))
     report = Report("f", "auto", {"auto": Memory(1, 1, 0)}, {})
     decision = route._decision(report, way)
-    assert isinstance(route._again(judge, decision, 2**40), jax.stages.Compiled)
-    assert route._again(judge, decision, 1) is None
+    assert isinstance(again(judge, decision, 2**40), jax.stages.Compiled)
+    assert again(judge, decision, 1) is None
     for wrong in ((0,), (len(order),)):
         bad = route._decision(report, way._replace(cuts=wrong))
-        assert route._again(judge, bad, 2**40) is None
+        assert again(judge, bad, 2**40) is None
     less = route._decision(report, way._replace(runs=order[1:]))
-    assert route._again(judge, less, 2**40) is None
+    assert again(judge, less, 2**40) is None

@@ -5,8 +5,8 @@ of its own, alone on the device (``executable``).
 """
 
 import os
+import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,19 +71,21 @@ def measure(settings: Settings, folder: Path) -> list[Row]:
     machine = side_by_side.in_process(keys.machine)  # the driver leaves the device alone
     key_of = {name: _key(name, settings, machine) for name in settings.programs}
     missing = [name for name in settings.programs if key_of[name] not in kept]
-    with tempfile.TemporaryDirectory(dir=folder) as programs:
-        tasks = [(name, settings, Path(programs) / str(n)) for n, name in enumerate(missing)]
-        made: dict[str, dict[str, executable.Executable]] = {}
-        with progress.bar("compiling", len(tasks)) as update:
-            for number, found in executors.completed(settings.executor, executables, tasks):
-                made[missing[number]] = found
-                update(len(made), missing[number])
-        for name in progress.each("running", [name for name in missing if made[name]]):
-            program, _ = _parts(name)
-            ran = side_by_side.in_process(executable.run, program, made[name], settings.blocks)
-            common = {"graph": name, "seed": settings.seed, "device": machine["device"]}
-            common |= {"jax": machine["jax"]}
-            kept.add(key_of[name], _rows(common, made[name], ran))
+    programs = folder / "programs"  # compiled; those of a stopped run needn't be again
+    programs.mkdir(exist_ok=True)
+    tasks = [(name, settings, programs / key_of[name]) for name in missing]
+    made: dict[str, dict[str, executable.Executable]] = {}
+    with progress.bar("compiling", len(tasks)) as update:
+        for number, found in executors.completed(settings.executor, executables, tasks):
+            made[missing[number]] = found
+            update(len(made), missing[number])
+    for name in progress.each("running", [name for name in missing if made[name]]):
+        program, _ = _parts(name)
+        ran = side_by_side.in_process(executable.run, program, made[name], settings.blocks)
+        common = {"graph": name, "seed": settings.seed, "device": machine["device"]}
+        common |= {"jax": machine["jax"]}
+        kept.add(key_of[name], _rows(common, made[name], ran))
+    shutil.rmtree(programs)
     done = [name for name in settings.programs if key_of[name] in kept]
     return [row for name in done for row in kept[key_of[name]]]
 
@@ -137,7 +139,10 @@ def executables(name: str, settings: Settings, path: Path) -> dict[str, executab
     os.environ.setdefault("XLA_PYTHON_CLIENT_ALLOCATOR", "platform")
     found = {}
     for number, (method, one) in enumerate(_ways(name, settings).items()):
-        begin = time.perf_counter()
+        file, begin = path.with_suffix(f".{number}"), time.perf_counter()
+        if (made := executable.known(file)) is not None:
+            found[method] = made
+            continue
         try:
             compiled, way, target = _compile(name, settings, method, one)
         except (jax.errors.JaxRuntimeError, CompilerError, LimitError) as error:
@@ -146,7 +151,7 @@ def executables(name: str, settings: Settings, path: Path) -> dict[str, executab
             print(f"{name}: {method}: {error}", file=sys.stderr)
             continue
         values = _said(compiled, target) | {_LAST_METRIC: time.perf_counter() - begin}
-        found[method] = executable.write(compiled, path.with_suffix(f".{number}"), way, values)
+        found[method] = executable.write(compiled, file, way, values)
     return found
 
 

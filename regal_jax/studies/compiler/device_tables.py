@@ -106,7 +106,7 @@ def sentence(rows: Sequence[Row]) -> str:
     size, time = (line[metric].split(" (")[0] for metric in ("in use", "time"))
     where, count = devices(rows)[0], line["number"]
     what = f"{count} train steps ran in {size} of XLA's bytes, {time} of its time"
-    return f"On one {where}, {what} (`time_price=0`).\n"
+    return f"On one {where}, {what}.\n"
 
 
 def devices(rows: Sequence[Row]) -> list[str]:

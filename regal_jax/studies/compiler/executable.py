@@ -14,6 +14,7 @@ from jax.experimental import serialize_executable
 from regal_jax.compiler.accelerators.timing import is_full, seconds_a_call
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.datasets import jax_train_steps
+from regal_jax.graphs import files
 from regal_jax.studies.compiler import side_by_side
 
 BLOCK_SECONDS = 0.05
@@ -40,9 +41,24 @@ class Executable(NamedTuple):
 
 
 def write(compiled: Any, path: Path, way: str, values: Mapping[str, float]) -> Executable:
-    """A compiled program, written to a file."""
-    path.write_bytes(pickle.dumps(serialize_executable.serialize(compiled)))
-    return Executable(path, way, values)
+    """A compiled program, written to a file, and what is said of it to another."""
+    made = Executable(path, way, values)
+    files.write_atomically(
+        path, lambda file: pickle.dump(serialize_executable.serialize(compiled), file)
+    )
+    files.write_atomically(_said(path), lambda file: pickle.dump(made, file))
+    return made
+
+
+def known(path: Path) -> Executable | None:
+    """A compiled program that was written before, if it was."""
+    if not _said(path).exists():
+        return None
+    return pickle.loads(_said(path).read_bytes())._replace(path=path)
+
+
+def _said(path: Path) -> Path:
+    return path.with_suffix(path.suffix + ".said")
 
 
 def run(name: str, programs: Mapping[str, Executable], blocks: int) -> dict[tuple[str, str], float]:

@@ -47,8 +47,10 @@ def accelerators_page(rows: Sequence[Row]) -> str:
     parts = []
     for target in dict.fromkeys(row["accelerator"] for row in rows):
         own = [row for row in rows if row["accelerator"] == target]
+        kind, _, number = str(target).partition(":")
+        where = f"{number} times {kind}, each of them" if number else f"one {kind}"
         caption = (
-            f"Compiled for one {target} (JAX {_only(own, 'jax')}), at most"
+            f"Compiled for {where} (JAX {_only(own, 'jax')}), at most"
             f" {_only(own, 'compilations')} programs besides XLA's own:"
         )
         lines = markdown_table(accelerator_memory.table(own))
@@ -65,14 +67,11 @@ def search_costs_page(rows: Sequence[Row]) -> str:
 def device_runs_page(rows: Sequence[Row]) -> str:
     """Programs that ran on a device, in Markdown."""
     (device,) = device_tables.devices(rows)
-    parts = [
-        f"On one {device} (JAX {_only(rows, 'jax')}):",
-        markdown_table(device_tables.table(rows)),
-        "Within memory budgets:",
-        markdown_table(device_tables.budgets(rows)),
-        _MEANS,
-        markdown_table(device_tables.summary(rows)),
-    ]
+    parts = [f"On one {device} (JAX {_only(rows, 'jax')}):"]
+    parts.append(markdown_table(device_tables.table(rows)))
+    if budgets := device_tables.budgets(rows):
+        parts += ["Within memory budgets:", markdown_table(budgets)]
+    parts += [_MEANS, markdown_table(device_tables.summary(rows))]
     return "\n\n".join(parts) + "\n"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from regal_jax.errors import OptionError
-from regal_jax.studies.compiler import device_runs
+from regal_jax.studies.compiler import device_runs, executable, side_by_side
 from regal_jax.studies.compiler.device_runs import Settings
 from tests.experiments.test_launchers import EXPERIMENTS, launch
 
@@ -36,3 +36,26 @@ def test_a_budget_that_nothing_fits_leaves_the_others_of_the_program(tmp_path):
     rows = device_runs.measure(one, tmp_path)
     ran = {row["method"] for row in rows if row["metric"] == "ran"}
     assert ran == {"xla_default", "nothing saved"}
+
+
+def test_what_a_stopped_run_compiled_is_not_compiled_again(tmp_path, monkeypatch):
+    one, in_process = (
+        Settings(programs=("actor_critic/training",), blocks=1),
+        side_by_side.in_process,
+    )
+
+    def stopped(function, *args):
+        if function is executable.run:
+            raise KeyboardInterrupt
+        return in_process(function, *args)
+
+    monkeypatch.setattr(side_by_side, "in_process", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        device_runs.measure(one, tmp_path)
+    compiled = [path for path in (tmp_path / "programs").iterdir() if path.suffix != ".said"]
+    spent = {executable.known(path).values["compile_seconds"] for path in compiled}
+    assert len(spent) == 2
+    monkeypatch.undo()
+    rows = device_runs.measure(one, tmp_path)
+    assert {row["value"] for row in rows if row["metric"] == "compile_seconds"} == spent
+    assert not (tmp_path / "programs").exists()

@@ -88,8 +88,9 @@ class Needs(NamedTuple):
 
 def rank(needs: Needs, budget: int) -> tuple[bool, float, float]:
     """The least is best: the least work within a budget, else the fewest bytes."""
-    fits = needs.total <= budget
-    return not fits, needs.work if fits else needs.total, needs.total
+    if needs.total <= budget:
+        return False, needs.work, needs.total
+    return True, needs.total, needs.work
 
 
 class Attempt(NamedTuple):

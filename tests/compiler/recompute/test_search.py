@@ -109,6 +109,8 @@ def test_time_counts_before_flops_where_there_is_an_estimate():
     assert rank(fast, 10) < rank(slow, 10)
     assert rank(slow._replace(seconds=0.0), 10) < rank(fast._replace(seconds=0.0), 10)
     assert rank(slow, 10) < rank(fast._replace(memory=Memory(11, 0, 0)), 10)
+    assert rank(fast, 8) < rank(slow, 8)
+    assert rank(slow._replace(memory=Memory(8, 0, 0)), 7) < rank(fast, 7)
 
 
 def test_a_program_in_segments_does_the_same():

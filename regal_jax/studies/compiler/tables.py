@@ -48,7 +48,7 @@ def accelerators_page(rows: Sequence[Row]) -> str:
     for target in dict.fromkeys(row["accelerator"] for row in rows):
         own = [row for row in rows if row["accelerator"] == target]
         kind, _, number = str(target).partition(":")
-        where = f"{number} times {kind}, each of them" if number else f"one {kind}"
+        where = f"each of {number} {kind}s" if number else f"one {kind}"
         caption = (
             f"Compiled for {where} (JAX {_only(own, 'jax')}), at most"
             f" {_only(own, 'compilations')} programs besides XLA's own:"

@@ -156,7 +156,7 @@ def executables(name: str, settings: Settings, path: Path) -> dict[str, executab
 
 
 def _ways(name: str, settings: Settings) -> dict[str, jax_train_steps.Program]:
-    """What is compiled of a program, by method: as XLA does, ours, and with checkpoints."""
+    """What is compiled of a program, by method: by XLA, by ``rj.jit``, and with checkpoints."""
     program, _ = _parts(name)
     found = dict.fromkeys((PLAIN, *_ours(settings)), jax_train_steps.program(program))
     of = {method: checkpointed.program(program, method) for method in settings.checkpointed}

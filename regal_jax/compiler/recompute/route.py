@@ -87,18 +87,19 @@ def _decision(report: Report, way: Way) -> Decision:
 def _again(
     judge: Judge, known: Decision, budget: int, how: settings.Search
 ) -> jax.stages.Compiled | None:
-    """What was decided before, compiled; None if it isn't of this program after all, or needs more
-    than the budget.
+    """What was decided before, compiled; None if it isn't of this program after all.
 
     Where the device is there, and was not before, the compiler may make other kernels of it: these
-    get an order of their own behind the scheduler then, if they need one.
+    get an order of their own behind the scheduler then, if they need one. None, too, if they need
+    more than the budget; CPUs' compiler makes the same.
     """
     way = _way(judge, known)
     if way is None:
         return None
     with contextlib.suppress(CompilerError):
         compiled = judge.compile(way)
-        return compiled if needs_of(compiled, judge.target).total <= budget else None
+        is_same = judge.target is None or needs_of(compiled, judge.target).total <= budget
+        return compiled if is_same else None
     with contextlib.suppress(CompilerError):
         found = judge(way._replace(name=known.name.removesuffix(REORDERED), behind=()))
         if found.needs.total > budget:

@@ -104,6 +104,16 @@ def test_segments_are_for_accelerators_and_once(target):
     assert count == 0 if target is None else 0 < count <= 2 * len(CUTS)
 
 
+@pytest.mark.parametrize(("budget", "found"), [(100, "a program"), (99, None)])
+def test_a_decision_beyond_the_budget_on_the_device_is_none(budget, found, monkeypatch):
+    judge = Judging(lambda way: (100, 1.0))
+    judge.compile = lambda way: "a program"
+    monkeypatch.setattr(route, "needs_of", lambda made, target: judge(Way(PLAIN)).needs)
+    runs = tuple(range(judge.kernels.graph.num_ops))
+    report = Report("f", "auto", {"auto": Memory(1, 1, 0)}, {})
+    assert again(judge, route._decision(report, Way("auto", runs)), budget) == found
+
+
 def test_time_counts_before_flops_where_there_is_an_estimate():
     slow, fast = Needs(Memory(9, 0, 0), 0, 0, 1.0, 3.0), Needs(Memory(9, 0, 0), 0, 0, 2.0, 2.5)
     assert rank(fast, 10) < rank(slow, 10)
@@ -132,7 +142,6 @@ def test_a_decision_in_segments_is_kept():
     report = Report("f", "auto", {"auto": Memory(1, 1, 0)}, {})
     decision = route._decision(report, way)
     assert isinstance(again(judge, decision, 2**40), jax.stages.Compiled)
-    assert again(judge, decision, 1) is None
     for wrong in ((0,), (len(order),)):
         bad = route._decision(report, way._replace(cuts=wrong))
         assert again(judge, bad, 2**40) is None

@@ -210,11 +210,11 @@ class Search:
         for number in CUTS:
             for name, line in lines.items():
                 cut = line.cut(name, number)
-                way = Way(name, cut.order, cuts=cut.cuts)
+                if not cut.cuts:
+                    continue
                 with contextlib.suppress(CompilerError):
-                    if not cut.cuts:
-                        continue
-                    if self._reordered(self._try_way(way), budget).needs.total <= budget:
+                    attempt = self._try_way(Way(name, cut.order, cuts=cut.cuts))
+                    if self._reordered(attempt, budget).needs.total <= budget:
                         return
 
     def _try_way(self, way: Way) -> Attempt:

@@ -207,10 +207,11 @@ def _said(compiled: Any, target: Accelerator | None) -> dict[str, float]:
 
 def _key(name: str, settings: Settings, machine: Mapping[str, Any]) -> str:
     one = jax_train_steps.program(_parts(name)[0])
+    methods = [PLAIN, *_ours(settings), *settings.checkpointed]
     return keys.key(
         name=name,
         program=one.jitted().lower(*one.shapes).as_text(),
-        settings=[settings.top_k, settings.seed, settings.blocks, list(_ways(name, settings))],
+        settings=[settings.top_k, settings.seed, settings.blocks, methods],
         time_price=Options().time_price,
         machine=machine,
     )

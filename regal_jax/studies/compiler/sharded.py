@@ -7,26 +7,27 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from regal_jax.compiler.accelerators.accelerator import AXIS, Accelerator
+from regal_jax.compiler.accelerators.measure import placed
 from regal_jax.datasets.jax_train_steps import Program
 
-Axis = Callable[[tuple[int, ...], Accelerator], int | None]
-"""The axis of an array of some shape that is divided among devices, if any."""
+Axis = Callable[[tuple[int, ...], int], int | None]
+"""The axis of an array of some shape that is divided among so many devices, if any."""
 
 
-def _nothing(shape: tuple[int, ...], target: Accelerator) -> int | None:
+def _nothing(shape: tuple[int, ...], devices: int) -> int | None:
     return None
 
 
-def _first(shape: tuple[int, ...], target: Accelerator) -> int | None:
-    return 0 if shape and shape[0] % len(target.devices) == 0 else None
+def _first(shape: tuple[int, ...], devices: int) -> int | None:
+    return 0 if shape and shape[0] % devices == 0 else None
 
 
-def _last(shape: tuple[int, ...], target: Accelerator) -> int | None:
-    return len(shape) - 1 if len(shape) > 1 and shape[-1] % len(target.devices) == 0 else None
+def _last(shape: tuple[int, ...], devices: int) -> int | None:
+    return len(shape) - 1 if len(shape) > 1 and shape[-1] % devices == 0 else None
 
 
-def _longest(shape: tuple[int, ...], target: Accelerator) -> int | None:
-    fits = [axis for axis, size in enumerate(shape) if size % len(target.devices) == 0]
+def _longest(shape: tuple[int, ...], devices: int) -> int | None:
+    fits = [axis for axis, size in enumerate(shape) if size % devices == 0]
     return max(fits, key=lambda axis: shape[axis], default=None)
 
 
@@ -46,34 +47,23 @@ def sharded(one: Program, how: str, target: Accelerator) -> Program:
     gradients, new parameters and moments lie as the parameters and moments do."""
     parameters, inputs = SHARDINGS[how]
 
-    def placed(tree: Any, axis_of: Axis) -> Any:
-        return jax.tree.map(lambda leaf: _on(leaf, axis_of(leaf.shape, target), target), tree)
+    def specs(tree: Any, axis_of: Axis) -> Any:
+        return jax.tree.map(lambda x: _spec(axis_of(x.shape, len(target.devices))), tree)
+
+    def constrained(x: jax.Array, spec: PartitionSpec) -> jax.Array:
+        return jax.lax.with_sharding_constraint(x, NamedSharding(target.mesh(), spec))
 
     def function(*args: Any) -> tuple[Any, Any, Any]:
         found, *like = one.function(*args)
-        return found, *(_constrained(tree, parameters, target) for tree in like)
+        return found, *(jax.tree.map(constrained, tree, specs(tree, parameters)) for tree in like)
 
-    params, state, batch, moments = one.shapes
-    shapes = (placed(params, parameters), placed(state, _nothing), placed(batch, inputs))
-    divided = one._replace(shapes=(*shapes, placed(moments, parameters)))
-    return (
-        divided
-        if how == "whole"
-        else divided._replace(name=f"{one.name}, {how}", function=function)
-    )
+    ways = parameters, _nothing, inputs, parameters  # of parameters, state, inputs, moments
+    divided = tuple(specs(tree, way) for tree, way in zip(one.shapes, ways, strict=True))
+    shapes, _ = placed(target, one.shapes, {}, divided)
+    if how == "whole":
+        return one._replace(shapes=shapes)
+    return one._replace(name=f"{one.name}, {how}", function=function, shapes=shapes)
 
 
-def _sharding(axis: int | None, target: Accelerator) -> NamedSharding:
-    spec = PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, AXIS)
-    return NamedSharding(target.mesh(), spec)
-
-
-def _on(leaf: Any, axis: int | None, target: Accelerator) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=_sharding(axis, target))
-
-
-def _constrained(tree: Any, axis_of: Axis, target: Accelerator) -> Any:
-    return jax.tree.map(
-        lambda x: jax.lax.with_sharding_constraint(x, _sharding(axis_of(x.shape, target), target)),
-        tree,
-    )
+def _spec(axis: int | None) -> PartitionSpec:
+    return PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, AXIS)

@@ -167,7 +167,7 @@ class _Lowering:
         if one.opcode == "get-tuple-element":
             return operands[0][int(one.attribute("index") or 0)]  # type: ignore[index]
         if one.opcode in ALIASES:
-            if self.fenced and is_fence(one):
+            if self.fenced and _is_fence(one):
                 self._op(one, operands)
             return operands[0]
         return self._op(one, operands)
@@ -190,7 +190,7 @@ class _Lowering:
         waits = [self._control(name) for name in one.called("control-predecessors")]
         if in_place:
             waits += [self.builder.add_control(op) for op in self._readers(inputs)]
-        fence = self.fenced and is_fence(one)
+        fence = self.fenced and _is_fence(one)
         waits += [*self.behind, *(self.builder.add_control(op) for op in self.since if fence)]
         target = one.attribute("custom_call_target")
         outputs = self.builder.add_op(
@@ -253,7 +253,7 @@ class _Lowering:
         self.builder.tensors[source].persistent = True
 
 
-def is_fence(one: Instruction) -> bool:
+def _is_fence(one: Instruction) -> bool:
     """Whether an instruction begins or ends an asynchronous operation."""
     return one.opcode.endswith(("-start", "-done")) or one.opcode in ("send", "recv")
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import checkpoint_policies as policies
 
 import regal_jax as rj
-from regal_jax.compiler.recompute.judge import Needs
+from regal_jax.compiler.ways.judge import Needs
 
 POLICIES = {
     "nothing saved": None,

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from regal_jax.compiler.accelerators.measure import Measurement, measure
     from regal_jax.compiler.explain.explain import explain
     from regal_jax.compiler.onnx.reorder import reorder_onnx, save_onnx
-    from regal_jax.compiler.recompute.fit import Fitted, Frontier, fit, frontier
-    from regal_jax.compiler.recompute.names import SavedNames, names_to_save
     from regal_jax.compiler.torch.reorder import reorder_fx
+    from regal_jax.compiler.ways.fit import Fitted, Frontier, fit, frontier
+    from regal_jax.compiler.ways.names import SavedNames, names_to_save
     from regal_jax.compiler.xla.jit import jit, reschedule
     from regal_jax.compiler.xla.peak_allocation import measured_workspaces, peak_allocation
     from regal_jax.environments.certificates import Bound, check_bound, lower_bound
@@ -49,8 +49,8 @@ else:
             "compiler.onnx.reorder": "reorder_onnx save_onnx",
             "compiler.torch.reorder": "reorder_fx",
             "compiler.xla.jit": "jit reschedule",
-            "compiler.recompute.fit": "Fitted Frontier fit frontier",
-            "compiler.recompute.names": "SavedNames names_to_save",
+            "compiler.ways.fit": "Fitted Frontier fit frontier",
+            "compiler.ways.names": "SavedNames names_to_save",
             "compiler.xla.peak_allocation": "measured_workspaces peak_allocation",
             "datasets": "datasets",
             "environments.certificates": "Bound check_bound lower_bound",

@@ -26,7 +26,7 @@ from regal_jax.compiler.accelerators.accelerator import accelerator
 from regal_jax.compiler.accelerators.measure import Measurement, measure
 from regal_jax.compiler.accelerators.specifications import SPECIFICATIONS
 from regal_jax.compiler.named_programs import program_named
-from regal_jax.compiler.recompute.fit import Frontier, fit, frontier
+from regal_jax.compiler.ways.fit import Frontier, fit, frontier
 from regal_jax.compiler.xla.jit import jit, reschedule
 from regal_jax.errors import LimitError, OptionError
 from regal_jax.graphs import files

@@ -1,6 +1,6 @@
-"""How a program gets a new order: behind the scheduler on CPUs, by barriers on accelerators.
+"""How a program gets to need less: on CPUs by an order behind the scheduler.
 
-Within a memory budget it is by barriers everywhere, and some of it runs again.
+On accelerators, and within a memory budget, it is by barriers, and some of it may run again.
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,7 @@ import jax
 
 from regal_jax.compiler.accelerators.accelerator import target_of
 from regal_jax.compiler.barriers.emission import check_pure
-from regal_jax.compiler.barriers.reschedule import compile_in_segments
-from regal_jax.compiler.recompute.route import compile_within
+from regal_jax.compiler.ways.route import compile_way
 from regal_jax.compiler.xla import reschedule
 from regal_jax.compiler.xla.reschedule import Report
 from regal_jax.compiler.xla.settings import Options
@@ -31,8 +30,6 @@ def compile_best(
     """
     check_pure(traced)
     target = target_of(lowered)
-    if options.memory_budget is not None:
-        return compile_within(traced, lowered, target, options, compiler_options)
-    if target is None:
+    if target is None and options.memory_budget is None:
         return reschedule.compile_best(lowered, options, compiler_options)
-    return compile_in_segments(traced, lowered, target, options, compiler_options)
+    return compile_way(traced, lowered, target, options, compiler_options)

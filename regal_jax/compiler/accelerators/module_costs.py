@@ -1,14 +1,15 @@
 """What a compiled module will do: kernels, time, and what runs beside its collectives.
 
 Times are estimates. TPUs: the compiler's own ``estimated_cycles`` of each instruction. GPUs: what
-it takes to launch each, and its roofline at the shares of the peaks that kernels reach. Of a loop,
-a body's times the trip count, where it is known; what isn't known counts once.
+it takes to launch each, and its roofline. Of a loop, a body's times the trip count, where it is
+known; what isn't known counts once.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from regal_jax.compiler.accelerators.roofline import kernel_seconds
 from regal_jax.compiler.accelerators.specifications import Specification
 from regal_jax.graphs.importers.xla.flops import (
     instruction_bytes,
@@ -22,13 +23,6 @@ COLLECTIVES = (
     *("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute"),
     *("ragged-all-to-all", "collective-broadcast"),
 )
-LAUNCH = 2.3e-6
-"""Seconds of a GPU's kernel, however little it does, and until the next one begins."""
-
-MEMORY, PRODUCTS, CONVOLUTIONS = 0.8, 0.4, 0.15
-"""Shares of a GPU's peak bandwidth, and of its peak rate in matrix products and in convolutions,
-that kernels reach. These four are from the kernels of four train steps on an H200 (U-Net, ViT,
-LSTM, NASNet cells); other steps are held against them in docs/results/accelerators.md."""
 
 _NOTHING = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "after-all")) | ALIASES
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
@@ -82,10 +76,7 @@ def _seconds(one: Instruction, flops: float, moved: float, of: Specification) ->
         found = _CYCLES.search(one.attributes)
         return int(found.group(1)) / of.clock_hz if found else 0.0
     types = {array.dtype for array in leaves(one.shape)}
-    rate = max((of.flops_per_second.get(dtype, 0.0) for dtype in types), default=0.0)
-    rate = rate or of.flops_per_second["f32"]
-    share = CONVOLUTIONS if "$conv" in one.attributes else PRODUCTS
-    return LAUNCH + max(flops / (share * rate), moved / (MEMORY * of.bytes_per_second))
+    return kernel_seconds(flops, moved, types, "$conv" in one.attributes, of)
 
 
 def _steps(

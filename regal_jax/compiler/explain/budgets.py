@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from regal_jax.compiler.barriers.kernels import Kernels
-from regal_jax.compiler.recompute.judge import versions_of
 from regal_jax.compiler.recompute.work import kernel_work
+from regal_jax.compiler.ways.judge import versions_of
 from regal_jax.errors import CompilerError
 from regal_jax.search.recompute.search import PlanSearch
 

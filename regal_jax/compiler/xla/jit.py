@@ -1,8 +1,8 @@
 """``rj.jit``: a function compiled by XLA in the order that needs the least memory.
 
-On CPUs the order is given to XLA behind its scheduler (``compiler.xla``); for GPUs and TPUs the
-program is cut by barriers before it is compiled (``compiler.barriers``). Within a memory budget
-parts of it run again (``compiler.recompute``).
+On CPUs the order is given to XLA behind its scheduler (``compiler.xla``). For GPUs and TPUs, and
+within a memory budget, the program is cut by barriers before it is compiled, and some of it may run
+again (``compiler.ways``).
 
 What isn't about the order is JAX's: tracing, with its caches and contexts, tells programs apart;
 all else (``eval_shape``, ``trace``, lowering, messages for bad input) is the jitted function's own.
@@ -21,7 +21,7 @@ import jax
 from jax._src.core import trace_state_clean
 
 from regal_jax.compiler.xla import decisions
-from regal_jax.compiler.xla.settings import METHODS, Options, Search
+from regal_jax.compiler.xla.settings import METHODS, TIME_PRICE, Options, Search
 from regal_jax.errors import CompilerError, OptionError
 from regal_jax.options import Budget, byte_count
 from regal_jax.registry import check_method
@@ -188,7 +188,7 @@ def jit(
     seed: int = 0,
     top_k: int | None = None,
     cache: str | Path | None = DEFAULT_CACHE,
-    time_price: float = 1.0,
+    time_price: float = TIME_PRICE,
     overlap: bool = False,
     memory_budget: int | str | None = None,
     strict: bool = False,
@@ -199,14 +199,15 @@ def jit(
     Args:
       fun: the function; without it a decorator is returned.
       methods: names of methods for one device (``METHODS``) that orders are found by.
-      evaluations: of the search "auto" on each computation.
+      evaluations: of the search "auto" on each computation; a tenth of them on accelerators and
+        within memory budgets, where there are several.
       time_limit: seconds for the search, or None; with a limit the order depends on the machine.
       seed: same seed, same order.
       top_k: how many of the orders are compiled, besides XLA's own, to see their true bytes; by
-        default 2 on CPUs, 5 on accelerators.
+        default 2 on CPUs, 8 on accelerators, 15 within a memory budget.
       cache: folder of earlier decisions; "default" is ``~/.cache/regal_jax/orders``, None is none.
       time_price: on accelerators, how many percent of bytes a percent of time is worth; 0: bytes
-        alone count. Times are estimates.
+        alone count. Times are estimates. What runs again takes time.
       overlap: on accelerators, keep what takes 2 % longer than XLA's own choice out: timed where
         the device is there, else by estimate.
       memory_budget: bytes of one device, such as "16GiB", for arguments, results and temporaries:
@@ -250,7 +251,7 @@ def reschedule(
     seed: int = 0,
     top_k: int | None = None,
     cache: str | Path | None = DEFAULT_CACHE,
-    time_price: float = 1.0,
+    time_price: float = TIME_PRICE,
     overlap: bool = False,
     memory_budget: int | str | None = None,
     strict: bool = False,

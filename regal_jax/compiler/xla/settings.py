@@ -8,6 +8,10 @@ METHODS = ("xla_list", "xla_dfs", "lpmf", "breadth_first", "depth_first", "dp", 
 """The portfolio: orders of one device, the cheap ones first."""
 
 
+TIME_PRICE = 2.0
+"""Percents of bytes that a percent of time is worth, unless told otherwise."""
+
+
 class Search(NamedTuple):
     """How orders are searched for.
 
@@ -29,8 +33,7 @@ class Options(NamedTuple):
 
     Attributes:
       search: of the orders.
-      top_k: how many orders are compiled, at most, besides XLA's; None: 2 on CPUs,
-        5 on accelerators.
+      top_k: how many ways are compiled, at most, besides XLA's; None: 2 on CPUs, 8 on accelerators.
       cache: the folder of decisions; None keeps none.
       time_price: on accelerators, percents of bytes that a percent of time is worth.
       overlap: on accelerators, whether a program may take 2 % longer at most.
@@ -40,6 +43,6 @@ class Options(NamedTuple):
     search: Search = Search()
     top_k: int | None = None
     cache: Path | None = None
-    time_price: float = 1.0
+    time_price: float = TIME_PRICE
     overlap: bool = False
     memory_budget: int | None = None

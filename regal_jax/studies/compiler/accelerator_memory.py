@@ -12,9 +12,11 @@ from typing import Any
 import jax
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator
-from regal_jax.compiler.accelerators.measure import Measurement
-from regal_jax.compiler.barriers.judge import Attempt, judge_of
-from regal_jax.compiler.barriers.search import PLAIN, search
+from regal_jax.compiler.accelerators.measure import Measurement, measured
+from regal_jax.compiler.ways.attempts import Attempts, each_of
+from regal_jax.compiler.ways.judge import Attempt, judge_of
+from regal_jax.compiler.ways.trade import Trade, best_trade
+from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.settings import Search
 from regal_jax.datasets.jax_train_steps import Program, check_name, program
 from regal_jax.reporting import progress
@@ -137,29 +139,25 @@ def mean(ratios: Mapping[str, float]) -> str:
 def _rows(
     one: Program, traced: Any, target: Accelerator, compilations: int, evaluations: int, seed: int
 ) -> list[Row]:
-    judge = judge_of(traced, target, None)
-    how = Search(evaluations=evaluations, seed=seed)
+    how = each_of(Search(evaluations=evaluations, seed=seed))
+    attempts = Attempts(judge_of(traced, target, None), how)
     common = {"graph": one.name, "seed": seed, "accelerator": target.name, "jax": jax.__version__}
     common |= {"compilations": compilations, "evaluations": evaluations}
-    search_in = functools.partial(search, judge, how, compilations=compilations)
     found: dict[str, tuple[Attempt, float]] = {}
-    attempts: list[Attempt] = []
     for method, overlap in ((IN_TIME, True), (OURS, False)):
         begin = time.perf_counter()
-        attempts = search_in(overlap=overlap, known=attempts)
+        best, *_ = best_trade(attempts, Trade(overlap=overlap), compilations=compilations)
         spent = time.perf_counter() - begin
-        (plain,) = (each for each in attempts if each.segments.name == PLAIN)
-        found |= {PLAIN: (plain, spent), method: (attempts[0], spent)}
+        found |= {PLAIN: (attempts.plain, spent), method: (best, spent)}
+    plain = measured(attempts.plain.program, target)
     return [
-        common | {"method": method, "metric": metric, "value": value, "segments": way}
+        common | {"method": method, "metric": metric, "value": value, "segments": attempt.way.name}
         for method, (attempt, spent) in found.items()
-        for way in (attempt.segments.name,)
-        for metric, value in _values(attempt, plain.measurement, spent).items()
+        for metric, value in _values(measured(attempt.program, target), plain, spent).items()
     ]
 
 
-def _values(attempt: Attempt, plain: Measurement, spent: float) -> dict[str, float]:
-    needs = attempt.measurement
+def _values(needs: Measurement, plain: Measurement, spent: float) -> dict[str, float]:
     total = plain.beyond_arguments
     return {
         "temp_bytes": float(needs.temporaries),

@@ -12,8 +12,9 @@ import numpy as np
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.measure import placed
-from regal_jax.compiler.recompute.judge import KEEP_BARRIERS, Judge, Needs, Way, judge_of
-from regal_jax.compiler.recompute.search import COMPILATIONS, EVALUATIONS, Search, pareto
+from regal_jax.compiler.ways.attempts import EVALUATIONS, Attempts
+from regal_jax.compiler.ways.budget import COMPILATIONS, BudgetSearch, pareto
+from regal_jax.compiler.ways.judge import KEEP_BARRIERS, Judge, Needs, Way, judge_of
 from regal_jax.compiler.xla import settings as xla_settings
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED
@@ -124,7 +125,8 @@ def _rows(name: str, judge: Judge, settings: Settings) -> list[Row]:
     Budgets are shares of the plain program's bytes, and the bytes of each policy's.
     """
     begin = time.perf_counter()
-    search = Search(judge, evaluations=settings.evaluations, seed=settings.seed)
+    how = xla_settings.Search(evaluations=settings.evaluations, seed=settings.seed)
+    search = BudgetSearch(Attempts(judge, how))
     plain = _best_of_xla(judge)
     others = {PLAIN: plain} | dict(_policies(name, judge.target))
     budgets = {share: plain.arguments + int(share * _beyond(plain)) for share in BUDGETS}
@@ -135,7 +137,7 @@ def _rows(name: str, judge: Judge, settings: Settings) -> list[Row]:
     search.look_at(1.0)
     for needs in others.values():
         search.within(needs.total, compilations=2)
-    points = [one.needs for one in pareto(search.attempts)]
+    points = [one.needs for one in pareto(search.attempts.all)]
     spent = time.perf_counter() - begin
     common = {"graph": name, "seed": settings.seed, "jax": jax.__version__}
     common |= {"accelerator": settings.accelerator or "cpu"}

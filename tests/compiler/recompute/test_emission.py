@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from regal_jax.compiler.barriers.emission import with_program
 from regal_jax.compiler.recompute.emission import program_in_runs
-from regal_jax.compiler.recompute.judge import KEEP_BARRIERS
+from regal_jax.compiler.ways.judge import KEEP_BARRIERS
 from tests.compiler.barriers.programs import kernels_of, random_function, random_order, traced
 from tests.compiler.barriers.test_emission import PROGRAMS, op_by_op, same
 

@@ -11,7 +11,7 @@ from jax.extend.core import jaxpr_as_fun
 import regal_jax as rj
 from regal_jax.compiler.barriers.emission import program_of
 from regal_jax.compiler.recompute.loops import with_lean_loops
-from tests.compiler.recompute.test_fit import close
+from tests.compiler.ways.test_fit import close
 
 TURNS, ROWS, WIDTH = 6, 256, 16
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regal_jax.compiler.barriers.search import PLAIN
+from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.errors import OptionError
 from regal_jax.studies.compiler import accelerator_memory, tables
 from regal_jax.studies.compiler.accelerator_memory import IN_TIME, OURS

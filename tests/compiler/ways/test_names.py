@@ -10,7 +10,7 @@ import pytest
 from jax.ad_checkpoint import checkpoint_name
 
 import regal_jax as rj
-from regal_jax.compiler.recompute.names import named_in
+from regal_jax.compiler.ways.names import named_in
 from regal_jax.errors import LimitError, OptionError
 from tests.compiler.accelerators.targets import compiler_for
 

@@ -15,9 +15,11 @@ from jax.extend.core import jaxpr_as_fun
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.accelerator import accelerator as find
 from regal_jax.compiler.accelerators.measure import placed
-from regal_jax.compiler.recompute.judge import Attempt, Judge, flops_ratio, judge_of
-from regal_jax.compiler.recompute.search import COMPILATIONS, EVALUATIONS, Search, pareto
+from regal_jax.compiler.ways.attempts import EVALUATIONS, Attempts
+from regal_jax.compiler.ways.budget import COMPILATIONS, BudgetSearch, pareto
+from regal_jax.compiler.ways.judge import Attempt, Judge, flops_ratio, judge_of
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
+from regal_jax.compiler.xla.settings import Search
 from regal_jax.errors import LimitError, OptionError
 from regal_jax.options import byte_count
 from regal_jax.reporting import figures, progress
@@ -77,11 +79,11 @@ def fit(
     """
     budget = byte_count(memory_budget)
     judge = _judge(fn, args, kwargs, accelerator, in_shardings)
-    search = Search(judge, evaluations=evaluations, seed=seed)
-    best = search.within(budget, compilations=compilations)
+    attempts = Attempts(judge, Search(evaluations=evaluations, seed=seed))
+    best = BudgetSearch(attempts).within(budget, compilations=compilations)
     check_fits(judge, best, budget)
     options = judge.options_of(best.way)
-    return Fitted(_function(fn, judge, best), options, best, search.plain, budget)
+    return Fitted(_function(fn, judge, best), options, best, attempts.plain, budget)
 
 
 class Frontier(NamedTuple):
@@ -145,10 +147,11 @@ def frontier(
     judge = _judge(fn, args, kwargs, accelerator, in_shardings)
     if not shares or not all(0 < share <= 1 for share in shares):
         raise OptionError(f"shares must be in (0, 1], got {shares}")
-    search = Search(judge, evaluations=evaluations, seed=seed)
+    attempts = Attempts(judge, Search(evaluations=evaluations, seed=seed))
+    search = BudgetSearch(attempts)
     for share in progress.each("budgets", shares):
         search.look_at(share)
-    return Frontier(tuple(pareto(search.attempts)), search.plain)
+    return Frontier(tuple(pareto(attempts.all)), attempts.plain)
 
 
 def check_fits(judge: Judge, best: Attempt, budget: int) -> None:

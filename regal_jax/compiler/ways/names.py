@@ -15,14 +15,14 @@ from scipy.optimize import LinearConstraint, milp
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.accelerator import accelerator as find
 from regal_jax.compiler.accelerators.measure import placed
-from regal_jax.compiler.recompute.judge import (
+from regal_jax.compiler.ways.budget import rank
+from regal_jax.compiler.ways.judge import (
     KEEP_BARRIERS,
     QUICKLY,
     Needs,
     compiled,
     flops_ratio,
     needs_of,
-    rank,
 )
 from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED
 from regal_jax.errors import LimitError, OptionError

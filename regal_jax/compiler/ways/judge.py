@@ -1,7 +1,9 @@
-"""A function compiled with its kernels in a sequence of runs, and what it needs then.
+"""A function compiled one way or another, and what it needs then.
 
-CPUs' compiler drops barriers before it merges equal work and schedules; the pass that does so is
-left out (``KEEP_BARRIERS``), so that the sequence is kept there, too.
+A way is a sequence of its kernels, cut by barriers or with some that run again, leaner loops, and
+an order of what the compiler makes of it. CPUs' compiler drops barriers before it merges equal work
+and schedules; the pass that does so is left out (``KEEP_BARRIERS``), so that the sequence is kept
+there, too.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +13,7 @@ import jax
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.measure import compile_for, measured
+from regal_jax.compiler.accelerators.timing import run_seconds
 from regal_jax.compiler.barriers.carried import through_cuts
 from regal_jax.compiler.barriers.emission import (
     donated_arguments,
@@ -31,7 +34,6 @@ KEEP_BARRIERS: Mapping[str, Any] = {"xla_disable_hlo_passes": "cse_barrier_expan
 
 QUICKLY: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
 """For CPUs: the same memory, sooner."""
-
 
 LEAN = "lean_loops"
 """The name of a program that is as it is but for its loops."""
@@ -66,7 +68,9 @@ class Needs(NamedTuple):
     Attributes:
       memory: bytes of temporaries and results.
       arguments, code: bytes.
-      flops: floating-point operations. seconds: estimated, 0 on CPUs.
+      flops: floating-point operations.
+      seconds: estimated, or timed; 0 on CPUs.
+      beside: the share of collectives that have other work beside them; 1 without any.
     """
 
     memory: Memory
@@ -74,6 +78,7 @@ class Needs(NamedTuple):
     code: int
     flops: float
     seconds: float = 0.0
+    beside: float = 1.0
 
     @property
     def total(self) -> int:
@@ -84,13 +89,6 @@ class Needs(NamedTuple):
     def work(self) -> float:
         """Estimated seconds; FLOPs on CPUs, where there is no estimate."""
         return self.seconds or self.flops
-
-
-def rank(needs: Needs, budget: int) -> tuple[bool, float, float]:
-    """The least is best: the least work within a budget, else the fewest bytes."""
-    if needs.total <= budget:
-        return False, needs.work, needs.total
-    return True, needs.total, needs.work
 
 
 class Attempt(NamedTuple):
@@ -116,11 +114,13 @@ class Judge(NamedTuple):
       versions: the function as it is, and with lean loops.
       target: the accelerator; None for CPUs.
       options: XLA's compiler options.
+      runs: whether programs are timed on the accelerator, rather than by estimate.
     """
 
     versions: tuple[Version, ...]
     target: Accelerator | None
     options: Mapping[str, Any]
+    runs: bool = False
 
     @property
     def traced(self) -> Any:
@@ -136,8 +136,11 @@ class Judge(NamedTuple):
         """Raises CompilerError where the compiler refuses the program."""
         if self.target is None:
             return Attempt(way, needs_of(self.compile(way, QUICKLY), None))
-        made = self.compile(way)
-        return Attempt(way, needs_of(made, self.target), made)
+        return self.built(way)
+
+    def built(self, way: Way) -> Attempt:
+        """With the program as it will run. CompilerError where the compiler refuses it."""
+        return self._attempt(way, self.compile(way))
 
     def compile(self, way: Way, more: Mapping[str, Any] | None = None) -> jax.stages.Compiled:
         """The program."""
@@ -158,7 +161,13 @@ class Judge(NamedTuple):
         lowered = self._lowered(attempt.way)
         made, behind = compile_reordered(lowered, how, self.target, self.options)
         way = attempt.way._replace(name=attempt.way.name + REORDERED, behind=behind)
-        return Attempt(way, needs_of(made, self.target), made) if behind else None
+        return self._attempt(way, made) if behind else None
+
+    def _attempt(self, way: Way, made: jax.stages.Compiled) -> Attempt:
+        needs = needs_of(made, self.target)
+        if self.runs and (seconds := run_seconds(made)) is not None:
+            needs = needs._replace(seconds=seconds)
+        return Attempt(way, needs, made)
 
     def _lowered(self, way: Way) -> jax.stages.Lowered:
         traced = self.versions[way.loops].traced
@@ -210,7 +219,8 @@ def needs_of(made: jax.stages.Compiled, target: Accelerator | None) -> Needs:
     code = int(found.generated_code_size_in_bytes)
     if target is not None:
         costs = measured(made, target)
-        return Needs(memory_of(made), arguments, code, costs.flops, costs.seconds)
+        beside = costs.overlapped / costs.collectives if costs.collectives else 1.0
+        return Needs(memory_of(made), arguments, code, costs.flops, costs.seconds, beside)
     analysis: Any = made.cost_analysis()
     return Needs(memory_of(made), arguments, code, float(analysis["flops"]))
 

@@ -2,17 +2,17 @@
 
 from typing import NamedTuple
 
-import jax
 import numpy as np
 import pytest
 
-from regal_jax.compiler.recompute import route
-from regal_jax.compiler.recompute.judge import Attempt, Needs, Version, Way, judge_of, rank
-from regal_jax.compiler.recompute.search import CUTS, PLAIN, REACH, Search
+from regal_jax.compiler.accelerators.specifications import SPECIFICATIONS
+from regal_jax.compiler.ways.attempts import Attempts
+from regal_jax.compiler.ways.budget import CUTS, REACH, BudgetSearch, rank
+from regal_jax.compiler.ways.judge import Attempt, Needs, Version, Way, judge_of
 from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.decisions import Memory
-from regal_jax.compiler.xla.reschedule import Report
-from regal_jax.compiler.xla.settings import Search as Orders
+from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
+from regal_jax.compiler.xla.settings import Search
 from tests.compiler.barriers.programs import kernels_of, random_function, random_order, traced
 from tests.compiler.barriers.test_emission import op_by_op, same
 
@@ -21,6 +21,7 @@ TRACED = traced(random_function(3, 40))
 
 class Target(NamedTuple):
     name: str = "a GPU"
+    specification: object = SPECIFICATIONS["h100"]
 
 
 GPU = Target()
@@ -49,8 +50,12 @@ class Judging:
         return Attempt(made.way, made.needs._replace(memory=memory))
 
 
+def searching(judge, **options):
+    return BudgetSearch(Attempts(judge, Search(evaluations=500)), **options)
+
+
 def within(judge, budget, compilations=3):
-    return Search(judge, evaluations=500).within(budget, compilations=compilations)
+    return searching(judge).within(budget, compilations=compilations)
 
 
 def test_orders_in_segments_come_first_and_end_the_search_where_they_fit():
@@ -74,7 +79,7 @@ def test_plans_follow_where_no_segments_fit():
 @pytest.mark.parametrize(("budget", "reorders"), [(95, True), (95, False), (89, True), (70, True)])
 def test_another_order_behind_the_scheduler_comes_before_work(budget, reorders):
     judge = Judging(lambda way: (100, 1.0) if not way.runs or way.cuts else (100, 1.5))
-    search = Search(judge, evaluations=500, reorders=reorders)
+    search = searching(judge, reorders=reorders)
     best = search.within(budget, compilations=2)
     assert (best.needs.total <= budget) is (reorders and budget >= 90)
     if best.needs.total <= budget:
@@ -86,7 +91,7 @@ def test_another_order_behind_the_scheduler_comes_before_work(budget, reorders):
 
 def test_more_segments_are_tried_for_a_smaller_budget():
     judge = Judging(lambda way: (100 - 10 * len(way.cuts), 1.0))
-    search = Search(judge, evaluations=500)
+    search = searching(judge)
     first = search.within(99, compilations=0)
     second = search.within(first.needs.total - 1, compilations=0)
     assert second.needs.total < first.needs.total
@@ -97,21 +102,11 @@ def test_more_segments_are_tried_for_a_smaller_budget():
 @pytest.mark.parametrize("target", [None, GPU])
 def test_segments_are_for_accelerators_and_once(target):
     judge = Judging(lambda way: (100, 1.0), target)
-    search = Search(judge, evaluations=500)
+    search = searching(judge)
     for _ in range(2):
         search.within(50, compilations=1)
     count = len([way for way in judge.seen if way.cuts])
     assert count == 0 if target is None else 0 < count <= 2 * len(CUTS)
-
-
-@pytest.mark.parametrize(("budget", "found"), [(100, "a program"), (99, None)])
-def test_a_decision_beyond_the_budget_on_the_device_is_none(budget, found, monkeypatch):
-    judge = Judging(lambda way: (100, 1.0))
-    judge.compile = lambda way: "a program"
-    monkeypatch.setattr(route, "needs_of", lambda made, target: judge(Way(PLAIN)).needs)
-    runs = tuple(range(judge.kernels.graph.num_ops))
-    report = Report("f", "auto", {"auto": Memory(1, 1, 0)}, {})
-    assert again(judge, route._decision(report, Way("auto", runs)), budget) == found
 
 
 def test_time_counts_before_flops_where_there_is_an_estimate():
@@ -129,21 +124,3 @@ def test_a_program_in_segments_does_the_same():
     way = Way("auto", tuple(order), cuts=(len(order) // 3, len(order) // 2))
     arguments = np.random.default_rng(0).normal(size=(2, 4, 4)).astype(np.float32)
     same(judge.program(way)(*arguments), op_by_op(TRACED, *arguments))
-
-
-def again(judge, decision, budget):
-    return route._again(judge, decision, budget, Orders(evaluations=500))
-
-
-def test_a_decision_in_segments_is_kept():
-    judge = judge_of(TRACED, None)
-    order = tuple(random_order(judge.kernels.graph, 1))
-    way = Way("auto", order, cuts=(len(order) // 2,))
-    report = Report("f", "auto", {"auto": Memory(1, 1, 0)}, {})
-    decision = route._decision(report, way)
-    assert isinstance(again(judge, decision, 2**40), jax.stages.Compiled)
-    for wrong in ((0,), (len(order),)):
-        bad = route._decision(report, way._replace(cuts=wrong))
-        assert again(judge, bad, 2**40) is None
-    less = route._decision(report, way._replace(runs=order[1:]))
-    assert again(judge, less, 2**40) is None

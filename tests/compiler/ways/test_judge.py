@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import pytest
 from jax.sharding import PartitionSpec
 
-from regal_jax.compiler.accelerators.measure import measure, placed
-from regal_jax.compiler.barriers.judge import Segments, judge_of
-from regal_jax.compiler.barriers.search import PLAIN
+from regal_jax.compiler.accelerators.measure import measure, measured, placed
+from regal_jax.compiler.ways.judge import Way, judge_of
 from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.jit import jit
+from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.settings import Search
 from regal_jax.errors import CompilerError
 from tests.compiler.accelerators.targets import compiler_for
@@ -45,15 +45,16 @@ def has_hook(target):
 @pytest.mark.parametrize("donated", [(), (0,)])
 def test_another_order_needs_less_and_takes_as_long(donated):
     judge = judge_on(has_hook(compiler_for("h100")), donate_argnums=donated)
-    plain = judge(Segments(PLAIN))
+    plain = judge(Way(PLAIN))
     ours = judge.reordered(plain, HOW)
-    assert ours.segments.name == PLAIN + REORDERED
-    assert ours.measurement.temporaries < 0.9 * plain.measurement.temporaries
-    assert ours.measurement.donated == plain.measurement.donated == 4 * 512 * 512 * len(donated)
+    assert ours.way.name == PLAIN + REORDERED
+    memory, before = ours.needs.memory, plain.needs.memory
+    assert memory.temporaries < 0.9 * before.temporaries
+    assert memory.donated == before.donated == 4 * 512 * 512 * len(donated)
+    costs, own = (measured(one.program, judge.target) for one in (ours, plain))
     for what in ("seconds", "kernels", "flops", "bytes_accessed"):
-        known = getattr(plain.measurement, what)
-        assert getattr(ours.measurement, what) == pytest.approx(known)
-    assert judge(ours.segments).measurement == ours.measurement
+        assert getattr(costs, what) == pytest.approx(getattr(own, what))
+    assert judge(ours.way).needs == ours.needs
 
 
 def test_collectives_have_the_same_work_beside_them_in_another_order():
@@ -66,23 +67,24 @@ def test_collectives_have_the_same_work_beside_them_in_another_order():
     shardings = (PartitionSpec(), PartitionSpec(), PartitionSpec(), PartitionSpec("devices"))
     arguments, _ = placed(target, (TOTAL, WEIGHTS, ROWS, TOTAL), {}, shardings)
     judge = judge_of(jax.jit(gathering).trace(*arguments), target, None)
-    plain = judge(Segments(PLAIN))
-    assert plain.measurement.overlapped == plain.measurement.collectives == 1
-    needs = judge.reordered(plain, HOW).measurement
-    assert needs.overlapped == needs.collectives == 1
-    assert needs.temporaries < plain.measurement.temporaries
+    plain = judge(Way(PLAIN))
+    costs = measured(plain.program, target)
+    assert costs.overlapped == costs.collectives == 1
+    needs = judge.reordered(plain, HOW).needs
+    assert needs.beside == plain.needs.beside == 1.0
+    assert needs.memory.temporaries < plain.needs.memory.temporaries
 
 
 def test_an_order_of_other_instructions_is_refused():
     judge = judge_on(has_hook(compiler_for("h100")))
     with pytest.raises(CompilerError, match="other instructions of jit_late"):
-        judge(Segments(PLAIN, behind=(("main.1", ("a", "b")),)))
+        judge(Way(PLAIN, behind=(("main.1", ("a", "b")),)))
 
 
 def test_tpus_have_none():
     judge = judge_on(compiler_for("v5e"))
     with pytest.raises(CompilerError, match="behind the scheduler of v5e"):
-        judge.reordered(judge(Segments(PLAIN)), HOW)
+        judge.reordered(judge(Way(PLAIN)), HOW)
 
 
 def test_an_order_behind_the_scheduler_is_remembered(tmp_path):

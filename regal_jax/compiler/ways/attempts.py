@@ -1,0 +1,99 @@
+"""Ways to run a program that were compiled, each once."""
+
+import functools
+from collections.abc import Callable
+
+from regal_jax.compiler.barriers.cuts import cut_at
+from regal_jax.compiler.recompute.emission import ANY
+from regal_jax.compiler.recompute.plans import Lines, Named
+from regal_jax.compiler.ways.judge import LEAN, Attempt, Judge, Way
+from regal_jax.compiler.xla.behind import REORDERED
+from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
+from regal_jax.compiler.xla.settings import Search
+from regal_jax.errors import CompilerError
+
+EVALUATIONS = 20_000
+"""Of the search for a base order, of that for a plan of each limit, and for an order behind the
+scheduler, unless told otherwise."""
+
+
+SHARE = 10
+"""Of the evaluations that an order on CPUs may take: what each search here may."""
+
+
+def each_of(search: Search) -> Search:
+    """Each search, where there are several."""
+    return search._replace(evaluations=max(1, search.evaluations // SHARE))
+
+
+class Attempts:
+    """Compiles a program one way or another.
+
+    Args:
+      judge: compiles.
+      how: base orders, plans and orders behind the scheduler are searched for.
+
+    Attributes:
+      lines: of the program with such loops.
+      plan: of these, the one within a limit; the same whenever it is asked for.
+      all: what the compiler didn't refuse, XLA's own choice first.
+    """
+
+    def __init__(self, judge: Judge, how: Search):
+        self.judge, self._how = judge, how
+        on = judge.target and judge.target.specification
+        self.lines: Callable[[int], Lines] = functools.cache(
+            lambda loops: Lines(judge.versions[loops].kernels, how, on)
+        )
+        self.plan: Callable[[int, int], Named] = functools.cache(
+            lambda loops, limit: self.lines(loops).within(limit)
+        )
+        self._known: dict[Way, Attempt | None] = {}
+        plain = Way(PLAIN)
+        self._known[plain] = judge(plain)
+
+    @property
+    def all(self) -> list[Attempt]:
+        return [one for one in self._known.values() if one is not None]
+
+    @property
+    def plain(self) -> Attempt:
+        """XLA's own choice."""
+        return self.all[0]
+
+    def of(self, way: Way) -> Attempt | None:
+        """A way; None where the compiler refuses it."""
+        return self._once(way, lambda: self.judge(way))
+
+    def reordered(self, base: Attempt, time_limit: float | None = None) -> Attempt | None:
+        """The same in another order behind the scheduler, within so many seconds; None if none is
+        expected to need less, or none can be given."""
+        way = base.way._replace(name=base.way.name + REORDERED)
+        how = self._how._replace(time_limit=time_limit)
+        return self._once(way, lambda: self.judge.reordered(base, how))
+
+    def _once(self, way: Way, make: Callable[[], Attempt | None]) -> Attempt | None:
+        if way not in self._known:
+            try:
+                self._known[way] = make()
+            except CompilerError:
+                self._known[way] = None
+        return self._known[way]
+
+
+def lean_loops(loops: int) -> Way:
+    """As it is but for its loops."""
+    return Way(LEAN, loops=loops)
+
+
+def in_segments(lines: Lines, order: str, number: int) -> Way | None:
+    """A base order, cut in its so many best places; None where it has none."""
+    cuts = cut_at(lines.places(order), number)
+    return Way(f"{order}/{len(cuts)}", lines.orders[order], cuts=cuts) if cuts else None
+
+
+def by_plan(plan: Named, near: int = ANY, *, compact: bool = False, loops: int = 0) -> Way:
+    """Some kernels run again."""
+    runs = tuple(plan.plan.runs.tolist())
+    name = f"{plan.order}~{len(runs) - len(set(runs))}"
+    return Way(f"{LEAN} {name}" if loops else name, runs, near, compact, loops)

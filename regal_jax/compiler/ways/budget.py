@@ -1,0 +1,190 @@
+"""The way to run a program within a memory budget that adds the least work, as the compiler judges.
+
+A model of kernels says which to run again for a limit; the compiler says what that needs in truth,
+and the limit is moved until its word is within the budget.
+"""
+
+import time
+from collections.abc import Sequence
+
+from regal_jax.compiler.recompute.emission import ANY
+from regal_jax.compiler.recompute.plans import Lines
+from regal_jax.compiler.ways.attempts import Attempts, by_plan, in_segments, lean_loops
+from regal_jax.compiler.ways.judge import Attempt, Needs
+from regal_jax.reporting import progress
+
+COMPILATIONS = 15
+"""Ways that are compiled, besides XLA's own, unless told otherwise."""
+
+SLACK = 0.03
+"""Of the budget: what compilers need more than the model says, at a first guess."""
+
+FORMS = {
+    "cpu": ((ANY, True), (1, True), (1, False)),
+    "accelerator": ((ANY, False), (32, False), (4, False)),
+}
+"""How the runs of a plan are compiled, until one is within the budget: ``near`` and ``compact`` of
+``Way``, the fewest barriers, FLOPs and time first. With ANY, only repeated work has some, and XLA
+orders the rest: where its order is good, or fuses much, that is best."""
+
+REACH = 1.25
+"""Of the budget: programs that need no more get another order behind the scheduler."""
+
+CLOSE = 0.01
+"""Of the budget: limits that are so close aren't told apart."""
+
+CUTS = (16, 64)
+"""Segments that the base orders are tried in."""
+
+LOWER = 0.85
+"""While nothing is within the budget, the next limit is lower by this than it takes in proportion:
+fewer bytes in the model are not always fewer in the program."""
+
+ENOUGH, ENOUGH_TIME = 1.001, 1.01
+"""FLOPs, and estimated time, over the plain program's: with no more no other way is looked for."""
+
+
+def rank(needs: Needs, budget: int) -> tuple[bool, float, float]:
+    """The least is best: the least work within a budget, else the fewest bytes."""
+    if needs.total <= budget:
+        return False, needs.work, needs.total
+    return True, needs.total, needs.work
+
+
+class BudgetSearch:
+    """Looks for ways within budgets.
+
+    Args:
+      attempts: that are made.
+      reorders: whether programs get orders behind the scheduler, which are no part of a function.
+    """
+
+    def __init__(self, attempts: Attempts, *, reorders: bool = False):
+        self.attempts, self._reorders = attempts, reorders
+        self._is_for_cpus = attempts.judge.target is None
+        self._limits: dict[int, Limits] = {}
+
+    def within(
+        self, budget: int, *, compilations: int = COMPILATIONS, time_limit: float | None = None
+    ) -> Attempt:
+        """The attempt with the least work within a budget, or else with the fewest bytes.
+
+        Args:
+          budget: bytes of one device.
+          compilations: of plans, at most.
+          time_limit: seconds, for these.
+        """
+        late = time.perf_counter() + (float("inf") if time_limit is None else time_limit)
+        with progress.status("looking for what to compute again"):
+            if self._reordered(self.attempts.plain, budget).needs.total > budget:
+                self._try_loops()
+                self._try_cuts(budget)
+            loops, most = self._loops(budget), len(self.attempts.all) + compilations
+            while len(self.attempts.all) < most and not self._is_enough(budget):
+                limit = self._limits_of(loops).next(budget, self.attempts.plain.needs)
+                if limit is None or time.perf_counter() > late:
+                    break
+                self._try(loops, limit, budget)
+        return self._best(budget)
+
+    def look_at(self, share: float) -> None:
+        """Compiles plans of a share of the bytes beyond the arguments that orders alone need."""
+        self._try_loops()
+        for loops in range(len(self.attempts.judge.versions)):
+            self._try(loops, self.attempts.lines(loops).limit(share), 0)
+
+    def _best(self, budget: int) -> Attempt:
+        return min(self.attempts.all, key=lambda one: rank(one.needs, budget))
+
+    def _is_enough(self, budget: int) -> bool:
+        needs, plain = self._best(budget).needs, self.attempts.plain.needs
+        enough = ENOUGH_TIME if plain.seconds else ENOUGH
+        return needs.total <= budget and needs.work <= enough * plain.work
+
+    def _limits_of(self, loops: int) -> "Limits":
+        if loops not in self._limits:
+            self._limits[loops] = Limits(self.attempts.lines(loops))
+        return self._limits[loops]
+
+    def _try_loops(self) -> None:
+        """Compiles the program with each kind of lean loops."""
+        for loops in range(1, len(self.attempts.judge.versions)):
+            self.attempts.of(lean_loops(loops))
+
+    def _try_cuts(self, budget: int) -> None:
+        """Compiles the base orders in segments, ever more of them, until one is within the budget:
+        nothing runs again, but what fuses. For accelerators."""
+        if self._is_for_cpus:
+            return
+        lines = self.attempts.lines(0)
+        for number in CUTS:
+            for order in lines.orders:
+                way = in_segments(lines, order, number)
+                made = way and self.attempts.of(way)
+                if made and self._reordered(made, budget).needs.total <= budget:
+                    return
+
+    def _reordered(self, attempt: Attempt, budget: int) -> Attempt:
+        """The same in another order behind the scheduler, where that may come within the budget."""
+        if self._reorders and budget < attempt.needs.total <= REACH * budget:
+            return self.attempts.reordered(attempt) or attempt
+        return attempt
+
+    def _loops(self, budget: int) -> int:
+        """The loops to search a plan with: those before the first that fit with none."""
+        lean = {one.way.loops: one.needs.total for one in self.attempts.all if not one.way.runs}
+        fit = [loops for loops, total in lean.items() if total <= budget]
+        return min(fit) - 1 if fit else len(self.attempts.judge.versions) - 1
+
+    def _try(self, loops: int, limit: int, budget: int) -> None:
+        """Compiles the plan of a limit, form by form until it is within the budget."""
+        plan = self.attempts.lines(loops).within(limit)
+        totals = [2 * self.attempts.plain.needs.total]
+        for near, compact in FORMS["cpu" if self._is_for_cpus else "accelerator"]:
+            one = self.attempts.of(by_plan(plan, near, compact=compact, loops=loops))
+            if one is not None:
+                totals.append(self._reordered(one, budget).needs.total)
+                if totals[-1] <= budget:
+                    break
+        self._limits_of(loops).totals[limit] = min(totals)
+
+
+class Limits:
+    """Limits of plans that were compiled, and the next for a budget.
+
+    Args:
+      lines: the plans.
+
+    Attributes:
+      totals: of each limit, the least bytes that the compiler says.
+    """
+
+    def __init__(self, lines: Lines):
+        self._lines = lines
+        self.totals: dict[int, int] = {}
+
+    def next(self, budget: int, plain: Needs) -> int | None:
+        """The next limit to try: those that just fit are closed in on. None where all is tried."""
+        if not self.totals:
+            return budget - int(SLACK * budget)
+        given = self._lines.given
+        low = max((limit for limit, total in self.totals.items() if total <= budget), default=0)
+        high = min((limit for limit in self.totals if limit > low), default=0)
+        near = low or high
+        slope = (budget - plain.arguments) / max(self.totals[near] - plain.arguments, 1)
+        scaled = given + int((near - given) * (slope if low else slope * LOWER))
+        step = int(CLOSE * budget)
+        if low and high:
+            limit = (low + high) // 2
+        else:
+            limit = scaled if low else max(given + 1, min(scaled, high - 3 * step))
+        return None if limit <= self._lines.floor or (low and limit - low < step) else limit
+
+
+def pareto(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Those that no other has as few bytes and as little work as, the most bytes first."""
+    kept: list[Attempt] = []
+    for one in sorted(attempts, key=lambda one: (one.needs.flops, one.needs.total)):
+        if not kept or one.needs.total < kept[-1].needs.total:
+            kept.append(one)
+    return kept

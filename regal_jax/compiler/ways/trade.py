@@ -1,0 +1,188 @@
+"""The way to run a program that is best in bytes and time, as its accelerator's compiler judges.
+
+There are rows of ways: a base order in ever more segments, and kernels of the program, or of it
+with leaner loops, of which ever more run again. Each row is begun where it is best as far as is
+known (for plans by the model of kernels); then what is next to the best way is compiled, until that
+is no better. The best way, and XLA's own choice, also get another order of what the compiler made
+of them, behind its scheduler, which costs no time. What needs more bytes than XLA's own choice is
+never best.
+"""
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from regal_jax.compiler.accelerators.timing import has_fixed_trips
+from regal_jax.compiler.recompute.plans import Lines
+from regal_jax.compiler.ways.attempts import Attempts, by_plan, in_segments, lean_loops
+from regal_jax.compiler.ways.judge import Attempt, Judge, Needs, Way
+from regal_jax.compiler.xla.decisions import Memory
+from regal_jax.compiler.xla.settings import TIME_PRICE
+from regal_jax.reporting import progress
+from regal_jax.search.recompute.search import Plan
+
+COMPILATIONS = 8
+"""Ways that are compiled, besides XLA's own, unless told otherwise."""
+
+SEGMENTS = (1, 4, 16, 64, 256)
+"""Of a base order."""
+
+SHARES = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+"""Limits of plans, of what a good order needs beyond what is given."""
+
+PATIENCE = 2
+"""Plans that are no better than another by the model, after which no lower limit is planned for."""
+
+LEAST_SECONDS = 1e-9
+"""What no program takes less than: estimates may be 0."""
+
+MOST_TIME, LEAST_BESIDE = 1.02, 0.98
+"""Of the plain program's time, and of its collectives that have work beside them, where time
+counts."""
+
+Cost = tuple[bool, bool, float]
+
+
+class Trade(NamedTuple):
+    """What is best.
+
+    Attributes:
+      price: percents of bytes that a percent of time is worth.
+      overlap: whether ways that take more than MOST_TIME of the plain time, or run fewer than
+        LEAST_BESIDE of its collectives beside other work, are worse than it.
+    """
+
+    price: float = TIME_PRICE
+    overlap: bool = False
+
+    def cost(self, needs: Needs, plain: Needs) -> Cost:
+        """The less the better; ``plain`` is XLA's own choice."""
+        is_late = needs.seconds > MOST_TIME * plain.seconds
+        if self.overlap and (is_late or needs.beside < LEAST_BESIDE * plain.beside):
+            return True, False, needs.seconds
+        size, of = needs.memory.total, plain.memory.total
+        seconds = max(needs.seconds, LEAST_SECONDS) / max(plain.seconds, LEAST_SECONDS)
+        worth = math.log(max(size, 1) / max(of, 1)) + self.price * math.log(seconds)
+        return False, size > of, worth
+
+
+def timed(judge: Judge, overlap: bool) -> Judge:
+    """A judge whose programs run where time counts and the device is there."""
+    is_there = judge.target is not None and judge.target.is_there
+    return judge._replace(runs=overlap and is_there and has_fixed_trips(judge.traced))
+
+
+def best_trade(
+    attempts: Attempts,
+    trade: Trade,
+    *,
+    compilations: int = COMPILATIONS,
+    time_limit: float | None = None,
+) -> list[Attempt]:
+    """Ways that were compiled, the best first.
+
+    Args:
+      attempts: that are made.
+      trade: what is best.
+      compilations: at most, besides the plain one and two in an order behind the scheduler.
+      time_limit: seconds.
+    """
+    late = time.perf_counter() + (float("inf") if time_limit is None else time_limit)
+    plain = attempts.plain
+    found = [plain]
+
+    def cost(attempt: Attempt) -> Cost:
+        return trade.cost(attempt.needs, plain.needs)
+
+    def left() -> float:
+        return max(late - time.perf_counter(), 0.0)
+
+    with progress.status("looking for a way to run it"):
+        rows = _rows(attempts, trade, left) if compilations else []
+        ways = _ways(rows, lambda: sorted(found, key=cost))
+        for way in itertools.islice(ways, compilations):
+            if left() and (made := attempts.of(way)):
+                found.append(made)
+        for base in dict.fromkeys((min(found, key=cost), plain)) if compilations else ():
+            if left():
+                made = attempts.reordered(base, None if time_limit is None else left())
+                found += [made] if made else []
+    return sorted(found, key=cost)
+
+
+class _Row(NamedTuple):
+    """Ways of one kind, of ever fewer bytes, and where to begin."""
+
+    ways: tuple[Way, ...]
+    begin: int
+
+
+def _ways(rows: Sequence[_Row], found: Callable[[], Sequence[Attempt]]) -> Iterator[Way]:
+    """The first of each row; then what is next to the best one, or, while that is no better than
+    XLA's own choice, what is nearest to it of its row and wasn't tried."""
+    tried: set[Way] = set()
+    waiting = [row.ways[row.begin] for row in rows]
+    while waiting:
+        tried.add(way := waiting.pop(0))
+        yield way
+        if not waiting:
+            order = [one.way for one in found()]
+            best = next((one for one in order if one in tried), None)
+            reach = 1 if order[0] == best else len(SHARES)
+            near = [_near(row.ways, row.ways.index(best)) for row in rows if best in row.ways]
+            waiting = [one for steps in near for one in steps[: 2 * reach] if one not in tried][:1]
+
+
+def _near(ways: Sequence[Way], place: int) -> list[Way]:
+    """The others of a row, the nearest to a place first, of two those with fewer bytes."""
+    order = sorted(range(len(ways)), key=lambda at: (abs(at - place), at < place))
+    return [ways[at] for at in order[1:]]
+
+
+def _rows(attempts: Attempts, trade: Trade, left: Callable[[], float]) -> list[_Row]:
+    if not attempts.judge.kernels.graph.num_ops:
+        return []
+    lines, loops = attempts.lines(0), range(1, len(attempts.judge.versions))
+    rows = [
+        _plans(attempts, trade, 0, left),
+        *(_segments(lines, order, 1 if trade.overlap else 2) for order in lines.orders),
+        *(_lean(_plans(attempts, trade, number, left), number) for number in loops),
+    ]
+    return [row for row in rows if row.ways]
+
+
+def _segments(lines: Lines, order: str, begin: int) -> _Row:
+    cut = [in_segments(lines, order, number) for number in SEGMENTS]
+    ways = tuple(dict.fromkeys(way for way in cut if way))
+    return _Row(ways, min(begin, len(ways) - 1))
+
+
+def _lean(plans: _Row, loops: int) -> _Row:
+    """With leaner loops alone before the plans."""
+    return _Row((lean_loops(loops), *plans.ways), min(plans.begin + 1, len(plans.ways)))
+
+
+def _plans(attempts: Attempts, trade: Trade, loops: int, left: Callable[[], float]) -> _Row:
+    """For ever lower limits, as long as these are kept and worth it by the model."""
+    lines, plain = attempts.lines(loops), attempts.plain.needs
+    ways, costs = list[Way](), list[Cost]()
+    for limit in map(lines.limit, SHARES):
+        made = attempts.plan(loops, limit)
+        if made.plan.peak > limit or not left():
+            break
+        ways.append(by_plan(made, loops=loops))
+        costs.append(trade.cost(_expected(lines, made.plan, plain), plain))
+        if min(costs) not in costs[-PATIENCE:]:
+            break
+    begin = costs.index(min(costs)) if costs else 0
+    return _Row(tuple(ways), begin)
+
+
+def _expected(lines: Lines, plan: Plan, plain: Needs) -> Needs:
+    """What a plan needs if it is to XLA's own choice as it is to the plain order in the model."""
+    of = lines.plain
+    size = (plan.peak - lines.given) / max(of.peak - lines.given, 1)
+    memory = Memory(int(size * plain.memory.total), 0, 0)
+    return plain._replace(memory=memory, seconds=plain.seconds * plan.work / of.work)

@@ -4,7 +4,7 @@
 
 Every program is compiled as XLA orders it, by its default and by its memory-optimised scheduler,
 and by rj.jit; with --pairs, both run, side by side. With --accelerator it is compiled for a GPU or
-TPU that needn't be there, plainly and in --top_k segmentations. Results are rows of a CSV; a run
+TPU that needn't be there, plainly and in --top_k other ways. Results are rows of a CSV; a run
 resumes.
 """
 

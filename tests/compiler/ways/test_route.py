@@ -3,13 +3,17 @@
 import jax
 import pytest
 
+from regal_jax.compiler.accelerators.measure import measure
 from regal_jax.compiler.ways import route
 from regal_jax.compiler.ways.judge import Attempt, Judge, Needs, Way, judge_of
 from regal_jax.compiler.xla.decisions import Memory
+from regal_jax.compiler.xla.jit import jit
 from regal_jax.compiler.xla.reschedule import Report
 from regal_jax.compiler.xla.settings import Search
 from regal_jax.errors import CompilerError
+from tests.compiler.accelerators.targets import compiler_for
 from tests.compiler.barriers.programs import random_function, random_order, traced
+from tests.compiler.ways.test_fit import SHAPES, step
 from tests.compiler.ways.test_judge import others
 
 JUDGE = judge_of(traced(random_function(3, 40)), None)
@@ -79,3 +83,19 @@ def test_what_the_compiler_refuses_is_no_decision(monkeypatch):
 
     monkeypatch.setattr(Judge, "built", refuse)
     assert again(JUDGE, Way("auto", ORDER)) is None
+
+
+def test_a_plan_is_found_without_a_budget_and_remembered(tmp_path):
+    target = compiler_for("h100")
+    plain = measure(step, *SHAPES, accelerator=target)
+    options = {"time_price": 0.0, "evaluations": 5000, "top_k": 1}
+    fast = jit(step, **options, cache=tmp_path, strict=True)
+    ours = measure(fast, *SHAPES, accelerator=target)
+    first, chosen = fast.reports[0], fast.reports[0].chosen
+    assert "~" in chosen
+    assert ours.beyond_arguments < 0.9 * plain.beyond_arguments
+    assert first.memory[chosen].total == ours.beyond_arguments
+    assert first.flops_ratio > 1
+    assert measure(fast, *SHAPES, accelerator=target) == ours
+    assert fast.reports[1].cached
+    assert fast.reports[1].memory == first.memory

@@ -35,7 +35,7 @@ from regal_jax.reporting import progress
 from regal_jax.reporting.tables import human_bytes
 
 PLATFORM = "cpu"
-"""What programs are rescheduled for here; accelerators have their own ways (``barriers``)."""
+"""What programs are rescheduled for here; accelerators have others (``compiler.ways``)."""
 
 DEFAULT = "xla_default"
 MEMORY = "xla_memory"
@@ -72,7 +72,8 @@ class Report(NamedTuple):
       time_ratio: the estimated time over that of XLA's own choice, on accelerators, where it was
         decided now.
       budget: bytes that the program may need, with its arguments; 0 for as few as an order can.
-      flops_ratio: FLOPs over those of XLA's own choice, within a budget, where it was decided now.
+      flops_ratio: FLOPs over those of XLA's own choice, on accelerators and within a budget, where
+        it was decided now.
     """
 
     module: str
@@ -130,7 +131,10 @@ class Report(NamedTuple):
         if not self.accelerator:
             return ""
         text = f"; compiled for {self.accelerator}"  # a kept decision has no times
-        return text if self.cached else f"{text}, estimated time {self.time_ratio:.2f} of XLA's"
+        if self.cached:
+            return text
+        seconds, flops = self.time_ratio, self.flops_ratio
+        return f"{text}, estimated time {seconds:.2f} and FLOPs {flops:.2f} of XLA's"
 
     def _at_least(self) -> str:
         is_known = 0 < self.least < self.memory[self.chosen].total

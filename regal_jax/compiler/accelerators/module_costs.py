@@ -5,11 +5,12 @@ it takes to launch each, and its roofline. Of a loop, a body's times the trip co
 known; what isn't known counts once.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from regal_jax.compiler.accelerators.roofline import kernel_seconds
+from regal_jax.compiler.accelerators.roofline import Kind, convolution, kernel_seconds
 from regal_jax.compiler.accelerators.specifications import Specification
 from regal_jax.graphs.importers.xla.flops import (
     instruction_bytes,
@@ -25,6 +26,8 @@ COLLECTIVES = (
 )
 
 _NOTHING = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "after-all")) | ALIASES
+_GROUPS = re.compile(r"(?:feature|batch)_group_count=(\d+)")
+_WINDOW = re.compile(r"window=\{size=([\dx]+)")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 
 
@@ -76,7 +79,15 @@ def _seconds(one: Instruction, flops: float, moved: float, of: Specification) ->
         found = _CYCLES.search(one.attributes)
         return int(found.group(1)) / of.clock_hz if found else 0.0
     types = {array.dtype for array in leaves(one.shape)}
-    return kernel_seconds(flops, moved, types, "$conv" in one.attributes, of)
+    return kernel_seconds(flops, moved, types, _kind(one), of)
+
+
+def _kind(one: Instruction) -> Kind:
+    if "$conv" not in one.attributes:
+        return Kind.PRODUCT
+    groups = max(map(int, _GROUPS.findall(one.attributes)), default=1)
+    window = _WINDOW.search(one.attributes)
+    return convolution(groups, math.prod(map(int, window.group(1).split("x"))) if window else 1)
 
 
 def _steps(

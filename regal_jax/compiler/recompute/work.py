@@ -1,8 +1,12 @@
 """What it takes to run each kernel of a program."""
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from regal_jax.compiler.accelerators.roofline import kernel_seconds
+from regal_jax.compiler.accelerators.roofline import Kind, convolution, kernel_seconds
 from regal_jax.compiler.accelerators.specifications import Specification
 from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.compiler.recompute.emission import Making
@@ -27,7 +31,7 @@ def kernel_work(kernels: Kernels, on: Specification | None = None) -> np.ndarray
     moved = graph.inputs.sums(graph.size) + graph.outputs.sums(graph.size)
     if on is None:
         return flops + FLOPS_PER_BYTE * moved
-    kinds = [(_types(kernels, op), _is_convolution(kernels, op)) for op in kernels.ops]
+    kinds = [(_types(kernels, op), _kind(kernels, op)) for op in kernels.ops]
     each = zip(flops, moved, kinds, strict=True)
     return np.array([kernel_seconds(work, size, *kind, on) for work, size, kind in each])
 
@@ -48,6 +52,19 @@ def _types(kernels: Kernels, op: int) -> set[str]:
     return {_TYPES.get(str(aval.dtype), "f32") for aval in avals if aval is not None}
 
 
-def _is_convolution(kernels: Kernels, op: int) -> bool:
-    steps = kernels.program.ops[op].steps
-    return any(one.equation.primitive.name.startswith("conv_general") for one in steps)
+def _kind(kernels: Kernels, op: int) -> Kind:
+    """That of the convolution, if it is one; a filter's gradient has its window as its result."""
+    for step in kernels.program.ops[op].steps:
+        if step.equation.primitive.name == "conv_general_dilated":
+            params, numbers = step.equation.params, step.equation.params["dimension_numbers"]
+            groups = max(params["feature_group_count"], params["batch_group_count"])
+            window = _elements(step.equation.invars[1].aval, numbers.rhs_spec)
+            return convolution(
+                groups, min(window, _elements(step.equation.outvars[0].aval, numbers.out_spec))
+            )
+    return Kind.PRODUCT
+
+
+def _elements(aval: Any, spec: Sequence[int]) -> int:
+    """Of the spatial dimensions."""
+    return math.prod(aval.shape[axis] for axis in spec[2:])

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from regal_jax.compiler.accelerators.roofline import LAUNCH, kernel_seconds
+from regal_jax.compiler.accelerators.roofline import Kind, kernel_seconds
 from regal_jax.compiler.accelerators.specifications import SPECIFICATIONS
 from regal_jax.compiler.recompute.plans import Lines
 from regal_jax.compiler.recompute.work import FLOPS_PER_BYTE, kernel_work
@@ -29,7 +29,7 @@ def test_work_of_a_product(dtype, name):
     size = 3 * 64 * 64 * one.dtype.itemsize
     flops = 2 * 64**3
     assert kernel_work(kernels).tolist() == [flops + FLOPS_PER_BYTE * size]
-    seconds = kernel_seconds(flops, size, {name}, False, H100)
+    seconds = kernel_seconds(flops, size, {name}, Kind.PRODUCT, H100)
     assert kernel_work(kernels, H100).tolist() == [seconds]
 
 
@@ -42,14 +42,21 @@ def test_what_runs_inside_a_kernel_counts():
     assert (more - alone).tolist() == [64 * 64]
 
 
-def test_convolutions_are_slower():
+@pytest.mark.parametrize(
+    ("groups", "window", "kind"),
+    [(1, 9, Kind.CONVOLUTION), (8, 9, Kind.GROUPED), (8, 3, Kind.CONVOLUTION)],
+)
+def test_work_of_a_convolution(groups, window, kind):
     image = jax.ShapeDtypeStruct((1, 8, 64, 64), jnp.float32)
-    kernel = jax.ShapeDtypeStruct((512, 8, 9, 9), jnp.float32)
-    convolve = jax.jit(lambda a, b: jax.lax.conv(a, b, (1, 1), "SAME"))
-    kernels = kernels_of(convolve.trace(image, kernel))
-    (flops,) = kernel_work(kernels) - kernel_work(kernels) % 2**20  # bytes are few
-    (seconds,) = kernel_work(kernels, H100)
-    assert seconds > 2 * kernel_seconds(flops, 0, {"f32"}, False, H100) > 2 * LAUNCH
+    kernel = jax.ShapeDtypeStruct((512, 8 // groups, window, window), jnp.float32)
+
+    def convolve(a, b):
+        return jax.lax.conv_general_dilated(a, b, (1, 1), "SAME", feature_group_count=groups)
+
+    kernels = kernels_of(jax.jit(convolve).trace(image, kernel))
+    (work,), (seconds,) = kernel_work(kernels), kernel_work(kernels, H100)
+    size = 4 * (8 * 64 * 64 + 512 * 8 // groups * window**2 + 512 * 64 * 64)
+    assert seconds == kernel_seconds(work - FLOPS_PER_BYTE * size, size, {"f32"}, kind, H100)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.8, 0.6])

@@ -64,3 +64,7 @@ class OptionError(RegalError):
 
 class CompilerError(RegalError):
     """A program whose order can't be given to XLA: wrong version, platform, or kind of program."""
+
+
+class DeviceMemoryError(CompilerError):
+    """A program that a device's compiler refuses, since the device has less memory."""

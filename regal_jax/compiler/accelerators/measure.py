@@ -15,7 +15,8 @@ from jax.sharding import NamedSharding, PartitionSpec, Sharding
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.accelerator import accelerator as find
 from regal_jax.compiler.accelerators.module_costs import ModuleCosts, module_costs
-from regal_jax.errors import CompilerError, OptionError
+from regal_jax.compiler.accelerators.timing import is_full
+from regal_jax.errors import CompilerError, DeviceMemoryError, OptionError
 from regal_jax.graphs.importers.xla.text import parse_module
 from regal_jax.reporting.tables import human_bytes
 
@@ -109,14 +110,16 @@ def placed(
 def compile_for(
     lowered: Any, target: Accelerator, compiler_options: Mapping[str, Any] | None = None
 ) -> Any:
-    """The compiled program. Raises CompilerError where the accelerator's compiler refuses it."""
+    """The compiled program. Raises CompilerError where the accelerator's compiler refuses it, a
+    DeviceMemoryError where that is for its size."""
     options = {**target.options, **(compiler_options or {})}
     try:
         with enable_compilation_cache(target.is_there):  # else it couldn't be read back
             return lowered.compile(compiler_options=options or None)
     except jax.errors.JaxRuntimeError as error:
         reason = str(error).strip().splitlines()[0]
-        raise CompilerError(f"{target.name}: its compiler refuses the program: {reason}") from error
+        kind = DeviceMemoryError if is_full(error) else CompilerError
+        raise kind(f"{target.name}: its compiler refuses the program: {reason}") from error
 
 
 def measured(compiled: Any, target: Accelerator) -> Measurement:

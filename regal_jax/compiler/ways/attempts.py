@@ -1,16 +1,18 @@
 """Ways to run a program that were compiled, each once."""
 
 import functools
+import math
 from collections.abc import Callable
 
 from regal_jax.compiler.barriers.cuts import cut_at
 from regal_jax.compiler.recompute.emission import ANY
 from regal_jax.compiler.recompute.plans import Lines, Named
-from regal_jax.compiler.ways.judge import LEAN, Attempt, Judge, Way
+from regal_jax.compiler.ways.judge import LEAN, Attempt, Judge, Needs, Way
 from regal_jax.compiler.xla.behind import REORDERED
+from regal_jax.compiler.xla.decisions import Memory
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.settings import Search
-from regal_jax.errors import CompilerError
+from regal_jax.errors import CompilerError, DeviceMemoryError
 
 EVALUATIONS = 20_000
 """Of the search for a base order, of that for a plan of each limit, and for an order behind the
@@ -37,6 +39,9 @@ class Attempts:
       lines: of the program with such loops.
       plan: of these, the one within a limit; the same whenever it is asked for.
       all: what the compiler didn't refuse, XLA's own choice first.
+
+    Raises CompilerError where the compiler refuses the program as it is, but for its size: it then
+    has no program, and takes forever.
     """
 
     def __init__(self, judge: Judge, how: Search):
@@ -48,9 +53,12 @@ class Attempts:
         self.plan: Callable[[int, int], Named] = functools.cache(
             lambda loops, limit: self.lines(loops).within(limit)
         )
-        self._known: dict[Way, Attempt | None] = {}
         plain = Way(PLAIN)
-        self._known[plain] = judge(plain)
+        try:
+            first = judge(plain)
+        except DeviceMemoryError:
+            first = Attempt(plain, _too_large(judge))
+        self._known: dict[Way, Attempt | None] = {plain: first}
 
     @property
     def all(self) -> list[Attempt]:
@@ -79,6 +87,15 @@ class Attempts:
             except CompilerError:
                 self._known[way] = None
         return self._known[way]
+
+
+def _too_large(judge: Judge) -> Needs:
+    """Of the program as it is: more than the device has, which is all that is known."""
+    graph, target = judge.kernels.graph, judge.target
+    assert target is not None
+    given = int(graph.size[graph.producer < 0].sum())
+    more = max(target.specification.memory_bytes + 1 - given, 1)
+    return Needs(Memory(more, 0, 0), given, 0, 0.0, math.inf)
 
 
 def lean_loops(loops: int) -> Way:

@@ -4,6 +4,7 @@ A model of kernels says which to run again for a limit; the compiler says what t
 and the limit is moved until its word is within the budget.
 """
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -74,6 +75,8 @@ class BudgetSearch:
           compilations: of plans, at most.
           time_limit: seconds, for these.
         """
+        if not math.isfinite(self.attempts.plain.needs.work):
+            budget = min(budget, self.attempts.plain.needs.total - 1)  # it was refused
         late = time.perf_counter() + (float("inf") if time_limit is None else time_limit)
         with progress.status("looking for what to compute again"):
             if self._reordered(self.attempts.plain, budget).needs.total > budget:
@@ -99,7 +102,8 @@ class BudgetSearch:
     def _is_enough(self, budget: int) -> bool:
         needs, plain = self._best(budget).needs, self.attempts.plain.needs
         enough = ENOUGH_TIME if plain.seconds else ENOUGH
-        return needs.total <= budget and needs.work <= enough * plain.work
+        most = enough * plain.work if math.isfinite(plain.work) else 0.0
+        return needs.total <= budget and needs.work <= most
 
     def _limits_of(self, loops: int) -> "Limits":
         if loops not in self._limits:

@@ -5,6 +5,7 @@ else, is made again where that costs least. Random numbers are functions of thei
 the same when they are made again; a function with side effects is refused.
 """
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -177,14 +178,18 @@ def describe(best: Attempt, plain: Attempt, budget: int) -> str:
     """What was traded for what, in a line for people."""
     if best.way.name == PLAIN:
         return f"needs {human_bytes(plain.needs.total)} as it is, within {human_bytes(budget)}"
-    more = 100 * (flops_ratio(best.needs, plain.needs) - 1)
     again = len(best.way.runs) - len(set(best.way.runs))
     what = [f"{again} kernels run again"] if again else []
     what += ["loops keep less of each turn"] if best.way.loops else []
     what = what or ["another order"]
+    before = f"instead of {human_bytes(plain.needs.total)}"
+    if math.isfinite(plain.needs.work):
+        what += [f"{100 * (flops_ratio(best.needs, plain.needs) - 1):.1f} % more FLOPs"]
+    else:
+        before = "instead of what is refused for its size"
     return (
-        f"needs {human_bytes(best.needs.total)} instead of {human_bytes(plain.needs.total)}, within"
-        f" {human_bytes(budget)}: {', '.join(what)}, {more:.1f} % more FLOPs"
+        f"needs {human_bytes(best.needs.total)} {before}, within {human_bytes(budget)}:"
+        f" {', '.join(what)}"
     )
 
 

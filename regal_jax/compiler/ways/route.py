@@ -64,11 +64,12 @@ def compile_way(
 
 def _search(judge: Judge, options: Options, how: Search) -> list[Attempt]:
     """What was compiled, the best first. Raises LimitError where none is within the budget."""
-    price = options.time_price, options.overlap
     if options.memory_budget is None:
+        assert judge.target is not None
+        capacity = judge.target.specification.memory_bytes
         return best_trade(
             Attempts(timed(judge, options.overlap), how),
-            Trade(*price),
+            Trade(capacity, options.time_price, options.overlap),
             compilations=trade.COMPILATIONS if options.top_k is None else options.top_k,
             time_limit=how.time_limit,
         )

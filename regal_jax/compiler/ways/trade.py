@@ -42,30 +42,34 @@ MOST_TIME, LEAST_BESIDE = 1.02, 0.98
 """Of the plain program's time, and of its collectives that have work beside them, where time
 counts."""
 
-Cost = tuple[bool, bool, float]
+Cost = tuple[int, float]
+"""What is wrong with a way, and how much of it there is."""
 
 
 class Trade(NamedTuple):
     """What is best.
 
     Attributes:
+      capacity: bytes of a device; ways that need more are worse than others.
       price: percents of bytes that a percent of time is worth.
       overlap: whether ways that take more than MOST_TIME of the plain time, or run fewer than
         LEAST_BESIDE of its collectives beside other work, are worse than it.
     """
 
+    capacity: int
     price: float = TIME_PRICE
     overlap: bool = False
 
     def cost(self, needs: Needs, plain: Needs) -> Cost:
         """The less the better; ``plain`` is XLA's own choice."""
+        if needs.total > self.capacity:
+            return 2, needs.total
         is_late = needs.seconds > MOST_TIME * plain.seconds
         if self.overlap and (is_late or needs.beside < LEAST_BESIDE * plain.beside):
-            return True, False, needs.seconds
-        size, of = needs.memory.total, plain.memory.total
-        seconds = max(needs.seconds, LEAST_SECONDS) / max(plain.seconds, LEAST_SECONDS)
-        worth = math.log(max(size, 1) / max(of, 1)) + self.price * math.log(seconds)
-        return False, size > of, worth
+            return 1, needs.seconds
+        size, seconds = needs.memory.total, max(needs.seconds, LEAST_SECONDS)
+        worth = math.log(max(size, 1)) + self.price * math.log(seconds)
+        return 0, worth if size <= plain.memory.total else math.inf
 
 
 def timed(judge: Judge, overlap: bool) -> Judge:
@@ -96,12 +100,16 @@ def best_trade(
     def cost(attempt: Attempt) -> Cost:
         return trade.cost(attempt.needs, plain.needs)
 
+    def best() -> tuple[Way, bool] | None:
+        first = min(found[1:], key=cost, default=None)
+        return first and (first.way, cost(first) < min(cost(plain), (1, 0.0)))
+
     def left() -> float:
         return max(late - time.perf_counter(), 0.0)
 
     with progress.status("looking for a way to run it"):
         rows = _rows(attempts, trade, left) if compilations else []
-        ways = _ways(rows, lambda: sorted(found, key=cost))
+        ways = _ways(rows, best)
         for way in itertools.islice(ways, compilations):
             if left() and (made := attempts.of(way)):
                 found.append(made)
@@ -119,26 +127,33 @@ class _Row(NamedTuple):
     begin: int
 
 
-def _ways(rows: Sequence[_Row], found: Callable[[], Sequence[Attempt]]) -> Iterator[Way]:
-    """The first of each row; then what is next to the best one, or, while that is no better than
-    XLA's own choice, what is nearest to it of its row and wasn't tried."""
+def _ways(rows: Sequence[_Row], best: Callable[[], tuple[Way, bool] | None]) -> Iterator[Way]:
+    """The first of each row; then what is next to the best one, or, while that isn't good enough,
+    what is nearest to it of its row and wasn't tried; where all are refused, what is smaller.
+
+    Args:
+      best: of those that were tried so far, and whether that is good enough; None before.
+    """
     tried: set[Way] = set()
     waiting = [row.ways[row.begin] for row in rows]
     while waiting:
         tried.add(way := waiting.pop(0))
         yield way
         if not waiting:
-            order = [one.way for one in found()]
-            best = next((one for one in order if one in tried), None)
-            reach = 1 if order[0] == best else len(SHARES)
-            near = [_near(row.ways, row.ways.index(best)) for row in rows if best in row.ways]
-            waiting = [one for steps in near for one in steps[: 2 * reach] if one not in tried][:1]
+            next_to = [one for row in rows for one in _steps(row, best()) if one not in tried]
+            waiting = next_to[:1]
 
 
-def _near(ways: Sequence[Way], place: int) -> list[Way]:
-    """The others of a row, the nearest to a place first, of two those with fewer bytes."""
-    order = sorted(range(len(ways)), key=lambda at: (abs(at - place), at < place))
-    return [ways[at] for at in order[1:]]
+def _steps(row: _Row, best: tuple[Way, bool] | None) -> Sequence[Way]:
+    """What to try of a row, the nearest first, of two that with fewer bytes."""
+    if best is None:  # all were refused
+        return row.ways[row.begin + 1 :]
+    way, is_good = best
+    if way not in row.ways:
+        return ()
+    place, reach = row.ways.index(way), 1 if is_good else len(row.ways)
+    places = [at for at in range(len(row.ways)) if 0 < abs(at - place) <= reach]
+    return [row.ways[at] for at in sorted(places, key=lambda at: (abs(at - place), at < place))]
 
 
 def _rows(attempts: Attempts, trade: Trade, left: Callable[[], float]) -> list[_Row]:
@@ -181,8 +196,10 @@ def _plans(attempts: Attempts, trade: Trade, loops: int, left: Callable[[], floa
 
 
 def _expected(lines: Lines, plan: Plan, plain: Needs) -> Needs:
-    """What a plan needs if it is to XLA's own choice as it is to the plain order in the model."""
-    of = lines.plain
-    size = (plan.peak - lines.given) / max(of.peak - lines.given, 1)
-    memory = Memory(int(size * plain.memory.total), 0, 0)
+    """What a plan needs if it is to XLA's own choice as it is to the plain order in the model; what
+    the model says where XLA's own choice was refused."""
+    of, size = lines.plain, plan.peak - lines.given
+    if not math.isfinite(plain.seconds):
+        return plain._replace(memory=Memory(size, 0, 0), seconds=plan.work)
+    memory = Memory(int(size / max(of.peak - lines.given, 1) * plain.memory.total), 0, 0)
     return plain._replace(memory=memory, seconds=plain.seconds * plan.work / of.work)

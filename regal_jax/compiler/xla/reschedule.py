@@ -70,7 +70,7 @@ class Report(NamedTuple):
         (``peak_bound``), as far as XLA allocates by the rules of ``buffers``; 0 if not known.
       accelerator: what it is compiled for; nothing for CPUs.
       time_ratio: the estimated time over that of XLA's own choice, on accelerators, where it was
-        decided now.
+        decided now; 0 where the compiler refuses that.
       budget: bytes that the program may need, with its arguments; 0 for as few as an order can.
       flops_ratio: FLOPs over those of XLA's own choice, on accelerators and within a budget, where
         it was decided now.
@@ -134,6 +134,8 @@ class Report(NamedTuple):
         if self.cached:
             return text
         seconds, flops = self.time_ratio, self.flops_ratio
+        if not seconds:
+            return f"{text}, whose compiler refuses XLA's own choice for its size"
         return f"{text}, estimated time {seconds:.2f} and FLOPs {flops:.2f} of XLA's"
 
     def _at_least(self) -> str:

@@ -146,7 +146,8 @@ def _rows(
     found: dict[str, tuple[Attempt, float]] = {}
     for method, overlap in ((IN_TIME, True), (OURS, False)):
         begin = time.perf_counter()
-        best, *_ = best_trade(attempts, Trade(overlap=overlap), compilations=compilations)
+        trade = Trade(target.specification.memory_bytes, overlap=overlap)
+        best, *_ = best_trade(attempts, trade, compilations=compilations)
         spent = time.perf_counter() - begin
         found |= {PLAIN: (attempts.plain, spent), method: (best, spent)}
     plain = measured(attempts.plain.program, target)

@@ -10,7 +10,7 @@ from regal_jax.compiler.xla.decisions import Memory
 from regal_jax.compiler.xla.jit import jit
 from regal_jax.compiler.xla.reschedule import Report
 from regal_jax.compiler.xla.settings import Search
-from regal_jax.errors import CompilerError
+from regal_jax.errors import CompilerError, DeviceMemoryError
 from tests.compiler.accelerators.targets import compiler_for
 from tests.compiler.barriers.programs import random_function, random_order, traced
 from tests.compiler.ways.test_fit import SHAPES, step
@@ -99,3 +99,14 @@ def test_a_plan_is_found_without_a_budget_and_remembered(tmp_path):
     assert measure(fast, *SHAPES, accelerator=target) == ours
     assert fast.reports[1].cached
     assert fast.reports[1].memory == first.memory
+
+
+def test_a_step_that_is_refused_for_its_size_is_made_to_fit():
+    target = compiler_for("v5e")
+    weights = [jax.ShapeDtypeStruct((1024, 1024), "float32")] * 8
+    arguments = weights, jax.ShapeDtypeStruct((3 * 2**18, 1024), "float32")
+    with pytest.raises(DeviceMemoryError, match="Ran out of memory"):
+        measure(step, *arguments, accelerator=target)
+    fast = jit(step, evaluations=20_000, top_k=1, cache=None, strict=True)
+    assert measure(fast, *arguments, accelerator=target).fits
+    assert "refuses XLA's own choice for its size" in str(fast.reports[0])

@@ -15,7 +15,7 @@ from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.decisions import Memory
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.settings import Search
-from regal_jax.errors import CompilerError
+from regal_jax.errors import CompilerError, DeviceMemoryError
 from tests.compiler.barriers.programs import kernels_of, random_function, traced
 
 TRACED = traced(random_function(3, 40))
@@ -65,7 +65,7 @@ def judging(needs, **options):
 
 def search(judge, compilations=8, **trade):
     attempts = Attempts(judge, Search(evaluations=500))
-    return best_trade(attempts, Trade(**trade), compilations=compilations)
+    return best_trade(attempts, Trade(**{"capacity": 10**9} | trade), compilations=compilations)
 
 
 def cuts_alone(needs):
@@ -178,11 +178,11 @@ def test_programs_are_timed_where_time_counts_and_the_device_is_there(is_there, 
 def test_what_was_compiled_before_is_not_compiled_again():
     judge = judging(cuts_alone(in_time))
     attempts = Attempts(judge, Search(evaluations=500))
-    first = best_trade(attempts, Trade(overlap=True), compilations=4)
+    first = best_trade(attempts, Trade(10**9, overlap=True), compilations=4)
     before = len(judge.seen)
-    assert best_trade(attempts, Trade(overlap=True), compilations=4) == first
+    assert best_trade(attempts, Trade(10**9, overlap=True), compilations=4) == first
     assert len(judge.seen) == before
-    best = best_trade(attempts, Trade(), compilations=4)[0]
+    best = best_trade(attempts, Trade(10**9), compilations=4)[0]
     assert best == search(judging(cuts_alone(in_time)), 4)[0]
 
 
@@ -203,5 +203,48 @@ def test_none_is_compiled_but_the_plain_one():
 def test_nothing_more_is_compiled_when_the_time_is_over():
     judge = judging(in_time)
     attempts = Attempts(judge, Search(evaluations=500))
-    assert best_trade(attempts, Trade(), time_limit=1e-9) == [attempts.plain]
+    assert best_trade(attempts, Trade(10**9), time_limit=1e-9) == [attempts.plain]
     assert len(judge.seen) == 1
+
+
+def test_what_fits_the_device_is_better_than_what_does_not_however_slow():
+    judge = judging(cuts_alone(lambda way: (100 - len(way.cuts), 1.0 + 5 * bool(way.cuts))))
+    needs = [one.needs for one in search(judge, capacity=98)]
+    assert needs[0].total <= 98
+    assert needs[0].seconds == 6.0
+    assert search(judging(judge.needs), capacity=100)[0].way.name == PLAIN
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_way_is_found_where_xla_s_own_choice_is_refused_for_its_size(overlap):
+    def needs(way):
+        if not way.runs:
+            raise DeviceMemoryError("too large")
+        return 1000 - len(way.cuts), 1.0
+
+    judge = judging(needs)
+    capacity = judge.target.specification.memory_bytes
+    best, *_, worst = search(judge, capacity=capacity, overlap=overlap)
+    assert best.way.runs
+    assert worst.way.name == PLAIN
+    assert worst.program is None
+    assert worst.needs.total > capacity
+
+
+def test_where_what_is_tried_first_is_refused_smaller_ways_follow():
+    def needs(way):
+        if len(way.cuts) < 3:
+            raise DeviceMemoryError("too large")
+        return 1000 - len(way.cuts), 1.0
+
+    judge = judging(needs)
+    best, *_ = search(judge, 12, capacity=judge.target.specification.memory_bytes, overlap=True)
+    assert len(best.way.cuts) >= 3
+
+
+def test_other_errors_of_xla_s_own_choice_pass():
+    def needs(way):
+        raise CompilerError("no such op")
+
+    with pytest.raises(CompilerError, match="no such op"):
+        search(judging(needs))

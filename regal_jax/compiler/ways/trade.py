@@ -27,7 +27,8 @@ COMPILATIONS = 8
 """Ways that are compiled, besides XLA's own, unless told otherwise."""
 
 SEGMENTS = (1, 4, 16, 64, 256)
-"""Of a base order."""
+BEGIN = 1
+"""Of a base order, and which of these is tried first."""
 
 SHARES = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 """Limits of plans, of what a good order needs beyond what is given."""
@@ -162,16 +163,16 @@ def _rows(attempts: Attempts, trade: Trade, left: Callable[[], float]) -> list[_
     lines, loops = attempts.lines(0), range(1, len(attempts.judge.versions))
     rows = [
         _plans(attempts, trade, 0, left),
-        *(_segments(lines, order, 1 if trade.overlap else 2) for order in lines.orders),
+        *(_segments(lines, order) for order in lines.orders),
         *(_lean(_plans(attempts, trade, number, left), number) for number in loops),
     ]
     return [row for row in rows if row.ways]
 
 
-def _segments(lines: Lines, order: str, begin: int) -> _Row:
+def _segments(lines: Lines, order: str) -> _Row:
     cut = [in_segments(lines, order, number) for number in SEGMENTS]
     ways = tuple(dict.fromkeys(way for way in cut if way))
-    return _Row(ways, min(begin, len(ways) - 1))
+    return _Row(ways, min(BEGIN, len(ways) - 1))
 
 
 def _lean(plans: _Row, loops: int) -> _Row:

@@ -186,9 +186,11 @@ class Limits:
 
 
 def pareto(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Those that no other has as few bytes and as little work as, the most bytes first."""
+    """Those that no other has as few bytes and as little work as, the most bytes first; none that
+    was refused."""
     kept: list[Attempt] = []
-    for one in sorted(attempts, key=lambda one: (one.needs.flops, one.needs.total)):
+    made = [one for one in attempts if math.isfinite(one.needs.work)]
+    for one in sorted(made, key=lambda one: (one.needs.flops, one.needs.total)):
         if not kept or one.needs.total < kept[-1].needs.total:
             kept.append(one)
     return kept

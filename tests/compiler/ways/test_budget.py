@@ -7,12 +7,13 @@ import pytest
 
 from regal_jax.compiler.accelerators.specifications import SPECIFICATIONS
 from regal_jax.compiler.ways.attempts import Attempts
-from regal_jax.compiler.ways.budget import CUTS, REACH, BudgetSearch, rank
+from regal_jax.compiler.ways.budget import CUTS, REACH, BudgetSearch, pareto, rank
 from regal_jax.compiler.ways.judge import Attempt, Needs, Version, Way, judge_of
 from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.decisions import Memory
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.settings import Search
+from regal_jax.errors import DeviceMemoryError
 from tests.compiler.barriers.programs import kernels_of, random_function, random_order, traced
 from tests.compiler.barriers.test_emission import op_by_op, same
 
@@ -107,6 +108,21 @@ def test_segments_are_for_accelerators_and_once(target):
         search.within(50, compilations=1)
     count = len([way for way in judge.seen if way.cuts])
     assert count == 0 if target is None else 0 < count <= 2 * len(CUTS)
+
+
+def test_a_budget_is_kept_where_xla_s_own_choice_is_refused_for_its_size():
+    def needs(way):
+        if not way.runs:
+            raise DeviceMemoryError("too large")
+        return 100 - len(way.cuts), 1.0
+
+    search = searching(Judging(needs))
+    capacity = search.attempts.judge.target.specification.memory_bytes
+    assert search.attempts.plain.needs.total > capacity
+    best = search.within(2 * capacity, compilations=2)
+    assert best.way.runs
+    assert best.needs.total <= 100
+    assert search.attempts.plain not in pareto(search.attempts.all)
 
 
 def test_time_counts_before_flops_where_there_is_an_estimate():

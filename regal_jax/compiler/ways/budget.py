@@ -181,7 +181,11 @@ class Limits:
         if low and high:
             limit = (low + high) // 2
         else:
-            limit = scaled if low else max(given + 1, min(scaled, high - 3 * step))
+            limit = (
+                min(scaled, self._lines.plain.peak)
+                if low
+                else max(given + 1, min(scaled, high - 3 * step))
+            )
         return None if limit <= self._lines.floor or (low and limit - low < step) else limit
 
 

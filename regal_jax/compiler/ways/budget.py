@@ -194,7 +194,7 @@ def pareto(attempts: Sequence[Attempt]) -> list[Attempt]:
     was refused."""
     kept: list[Attempt] = []
     made = [one for one in attempts if math.isfinite(one.needs.work)]
-    for one in sorted(made, key=lambda one: (one.needs.flops, one.needs.total)):
+    for one in sorted(made, key=lambda one: (one.needs.work, one.needs.total)):
         if not kept or one.needs.total < kept[-1].needs.total:
             kept.append(one)
     return kept

@@ -18,7 +18,7 @@ from regal_jax.compiler.accelerators.accelerator import accelerator as find
 from regal_jax.compiler.accelerators.measure import placed
 from regal_jax.compiler.ways.attempts import EVALUATIONS, Attempts
 from regal_jax.compiler.ways.budget import COMPILATIONS, BudgetSearch, pareto
-from regal_jax.compiler.ways.judge import Attempt, Judge, flops_ratio, judge_of
+from regal_jax.compiler.ways.judge import Attempt, Judge, Needs, flops_ratio, judge_of
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.settings import Search
 from regal_jax.errors import LimitError, OptionError
@@ -91,7 +91,9 @@ class Frontier(NamedTuple):
     """Memory against work.
 
     Attributes:
-      points: the most bytes, and the least work, first; ``plain`` is XLA's own choice.
+      points: the most bytes and the least work first; work is estimated time on accelerators, else
+        FLOPs.
+      plain: XLA's own choice.
     """
 
     points: tuple[Attempt, ...]
@@ -104,22 +106,30 @@ class Frontier(NamedTuple):
                 "needs": human_bytes(one.needs.total),
                 "of plain": f"{one.needs.total / self.plain.needs.total:.3f}",
                 "FLOPs": f"{flops_ratio(one.needs, self.plain.needs):.3f}",
+                **self._time(one.needs),
                 "order": one.way.name,
             }
             for one in self.points
         ]
 
+    def _time(self, needs: Needs) -> dict[str, str]:
+        """Estimated, over XLA's own choice, where that is known."""
+        plain = self.plain.needs.seconds
+        return {"time": f"{needs.seconds / plain:.3f}"} if 0 < plain < math.inf else {}
+
     def save_plot(self, path: str | os.PathLike) -> None:
-        """Draws bytes against FLOPs, both over XLA's own choice. MissingDependencyError without
+        """Draws bytes against work, both over XLA's own choice. MissingDependencyError without
         matplotlib."""
         figure = figures.new_figure(6, 4)
         axes = figure.subplots()
         needs = [one.needs for one in (self.plain, *self.points)]
-        flops = [flops_ratio(one, self.plain.needs) for one in needs]
+        of = self.plain.needs.work or 1.0
+        work = [one.work / of for one in needs]
         share = [one.total / self.plain.needs.total for one in needs]
-        axes.plot(flops[1:], share[1:], drawstyle="steps-post", marker="o", color=figures.SERIES[0])
-        axes.plot(flops[:1], share[:1], marker="s", color=figures.SERIES[1])
-        axes.set_xlabel("FLOPs over XLA's own choice")
+        axes.plot(work[1:], share[1:], drawstyle="steps-post", marker="o", color=figures.SERIES[0])
+        axes.plot(work[:1], share[:1], marker="s", color=figures.SERIES[1])
+        kind = "estimated time" if self.plain.needs.seconds else "FLOPs"
+        axes.set_xlabel(f"{kind} over XLA's own choice")
         axes.set_ylabel("bytes over XLA's own choice")
         figures.style_axes(axes)
         figures.save_figure(figure, path)

@@ -42,7 +42,7 @@ RUN_BUDGET = 0.6
 RUN = "run"
 
 PRICE = 0.005
-"""More FLOPs than a share of these have a price to compare."""
+"""More work than a share of this has a price to compare."""
 
 _CPU_OPTIONS: Sequence[Mapping[str, Any]] = (
     {},
@@ -187,9 +187,16 @@ def _policies(name: str, target: Accelerator | None) -> Iterator[tuple[str, Need
 
 
 class Curves:
-    """Rows by program: what each method needs, and the points of ours."""
+    """Rows by program: what each method needs, and the points of ours.
+
+    Attributes:
+      names: of the programs.
+      work: what there is less of, the better: estimated "time" on accelerators, else "FLOPs".
+    """
 
     def __init__(self, rows: Sequence[Row]):
+        is_timed = any(row["metric"] == "seconds" and float(row["value"]) > 0 for row in rows)
+        self.work, self._metric = ("time", "seconds") if is_timed else ("FLOPs", "flops")
         self.names = list(dict.fromkeys(str(row["graph"]) for row in rows))
         self._of: dict[tuple, float] = {
             (row["graph"], row["method"], row["point"], row["metric"]): float(row["value"])
@@ -197,12 +204,13 @@ class Curves:
         }
 
     def needs(self, name: str, method: str, point: str = "") -> tuple[float, float] | None:
-        """(bytes beyond the arguments, FLOPs) over the plain program's, if there is such a row."""
-        if (name, method, point, "flops") not in self._of:
+        """(bytes beyond the arguments, work) over the plain program's, if there is such a row."""
+        if (name, method, point, self._metric) not in self._of:
             return None
-        of = [self._of[name, method, point, metric] for metric in ("total_bytes", "flops")]
-        plain = [self._of[name, PLAIN, "", metric] for metric in ("total_bytes", "flops")]
-        return of[0] / plain[0], of[1] / max(plain[1], 1.0)
+        metrics = "total_bytes", self._metric
+        of = [self._of[name, method, point, metric] for metric in metrics]
+        plain = [self._of[name, PLAIN, "", metric] for metric in metrics]
+        return of[0] / plain[0], of[1] / plain[1] if plain[1] else 1.0
 
     def points(self, name: str) -> list[tuple[float, float]]:
         """Ours, none with more of both than another."""
@@ -216,20 +224,20 @@ class Curves:
 
 
 def budgets(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """A line a budget: how many programs are within it, and their FLOPs over the plain ones'."""
+    """A line a budget: how many programs are within it, and their work over the plain ones'."""
     curves, lines = Curves(rows), []
     for share in BUDGETS:
         found = {name: curves.needs(name, f"{OURS} {share}") for name in curves.names}
         within = {name: one[1] for name, one in found.items() if one and one[0] <= share}
         line = {"budget": f"{share:.0%}", "within": f"{len(within)} of {len(found)}"}
-        lines.append(line | {"FLOPs": mean(within) if within else ""})
+        lines.append(line | {curves.work: mean(within) if within else ""})
     return lines
 
 
 def against(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """A line a policy: our bytes at no more than its FLOPs, our FLOPs at no more than its bytes.
+    """A line a policy: our bytes at no more than its work, our work at no more than its bytes.
 
-    The last is the share of its additional FLOPs, where there are some.
+    The last is the share of its additional work, where there is some.
     """
     curves, lines = Curves(rows), []
     for method in (PLAIN, *checkpointed.METHODS):
@@ -237,34 +245,34 @@ def against(rows: Sequence[Row]) -> list[dict[str, str]]:
         of = {name: one for name, one in both.items() if one}
         ours = {name: curves.points(name) for name in of}
         bytes_ = {
-            name: min((b for b, f in ours[name] if f <= flops * (1 + 1e-3)), default=np.inf) / size
-            for name, (size, flops) in of.items()
+            name: min((b for b, w in ours[name] if w <= work * (1 + 1e-3)), default=np.inf) / size
+            for name, (size, work) in of.items()
         }
-        flops = {
-            name: max(min((f for b, f in ours[name] if b <= size), default=np.inf) - 1, 1e-4)
+        added = {
+            name: max(min((w for b, w in ours[name] if b <= size), default=np.inf) - 1, 1e-4)
             / (more - 1)
             for name, (size, more) in of.items()
             if more > 1 + PRICE
         }
         known = {name: one for name, one in bytes_.items() if np.isfinite(one)}
-        paid = {name: one for name, one in flops.items() if np.isfinite(one)}
+        paid = {name: one for name, one in added.items() if np.isfinite(one)}
         lines.append(
             {
                 "against": method,
                 "programs": str(len(of)),
                 "its bytes": _mean([one[0] for one in of.values()]),
-                "its FLOPs": _mean([one[1] for one in of.values()]),
+                f"its {curves.work}": _mean([one[1] for one in of.values()]),
                 "our bytes over its": mean(known) if known else "",
-                "at more FLOPs only": str(len(bytes_) - len(known)),
-                "our added FLOPs over its": mean(paid) if paid else "",
-                "at more bytes only": str(len(flops) - len(paid)),
+                f"at more {curves.work} only": str(len(bytes_) - len(known)),
+                f"our added {curves.work} over its": mean(paid) if paid else "",
+                "at more bytes only": str(len(added) - len(paid)),
             }
         )
     return lines
 
 
 def table(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """A line a program: bytes and FLOPs over the plain ones, of each budget and policy."""
+    """A line a program: bytes and work over the plain ones, of each budget and policy."""
     curves, lines = Curves(rows), []
     for name in curves.names:
         line = {"program": name.partition("/")[0], "XLA": human_bytes(curves.plain_bytes(name))}

@@ -81,10 +81,11 @@ def memory_budget_page(rows: Sequence[Row]) -> str:
     for target in dict.fromkeys(row["accelerator"] for row in rows):
         own = [row for row in rows if row["accelerator"] == target]
         name = "CPUs" if target == "cpu" else f"one {target}"
+        work = memory_budget.Curves(own).work
         parts += [
             f"Compiled for {name} (JAX {_only(own, 'jax')}):",
             markdown_table(memory_budget.table(own)),
-            "Budgets, shares of XLA's bytes, and FLOPs over XLA's (geometric means and ranges):",
+            f"Budgets, shares of XLA's bytes, and {work} over XLA's (geometric means and ranges):",
             markdown_table(memory_budget.budgets(own)),
             "Against each policy (geometric means and ranges):",
             markdown_table(memory_budget.against(own)),

@@ -43,7 +43,7 @@ class Way(NamedTuple):
     """How to run a program.
 
     Attributes:
-      name: the base order, PLAIN, or LEAN.
+      name: PLAIN, LEAN, or a base order with its cuts ("auto/16") or repeated kernels ("auto~26").
       runs: kernels as they run; nothing where that is the compiler's choice.
       near: see ``program_in_runs``.
       compact: whether CPUs' compiler schedules for memory.

@@ -4,7 +4,6 @@ A model of kernels says which to run again for a limit; the compiler says what t
 and the limit is moved until its word is within the budget.
 """
 
-import math
 import time
 from collections.abc import Sequence
 
@@ -75,8 +74,8 @@ class BudgetSearch:
           compilations: of plans, at most.
           time_limit: seconds, for these.
         """
-        if not math.isfinite(self.attempts.plain.needs.work):
-            budget = min(budget, self.attempts.plain.needs.total - 1)  # it was refused
+        if self.attempts.plain.needs.is_refused:
+            budget = min(budget, self.attempts.plain.needs.total - 1)
         late = time.perf_counter() + (float("inf") if time_limit is None else time_limit)
         with progress.status("looking for what to compute again"):
             if self._reordered(self.attempts.plain, budget).needs.total > budget:
@@ -101,9 +100,9 @@ class BudgetSearch:
 
     def _is_enough(self, budget: int) -> bool:
         needs, plain = self._best(budget).needs, self.attempts.plain.needs
-        enough = ENOUGH_TIME if plain.seconds else ENOUGH
-        most = enough * plain.work if math.isfinite(plain.work) else 0.0
-        return needs.total <= budget and needs.work <= most
+        if needs.total > budget or plain.is_refused:
+            return False
+        return needs.work <= (ENOUGH_TIME if plain.seconds else ENOUGH) * plain.work
 
     def _limits_of(self, loops: int) -> "Limits":
         if loops not in self._limits:
@@ -180,12 +179,10 @@ class Limits:
         step = int(CLOSE * budget)
         if low and high:
             limit = (low + high) // 2
+        elif low:
+            limit = min(scaled, self._lines.plain.peak)
         else:
-            limit = (
-                min(scaled, self._lines.plain.peak)
-                if low
-                else max(given + 1, min(scaled, high - 3 * step))
-            )
+            limit = max(given + 1, min(scaled, high - 3 * step))
         return None if limit <= self._lines.floor or (low and limit - low < step) else limit
 
 
@@ -193,7 +190,7 @@ def pareto(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Those that no other has as few bytes and as little work as, the most bytes first; none that
     was refused."""
     kept: list[Attempt] = []
-    made = [one for one in attempts if math.isfinite(one.needs.work)]
+    made = [one for one in attempts if not one.needs.is_refused]
     for one in sorted(made, key=lambda one: (one.needs.work, one.needs.total)):
         if not kept or one.needs.total < kept[-1].needs.total:
             kept.append(one)

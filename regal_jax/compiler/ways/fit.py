@@ -5,7 +5,6 @@ else, is made again where that costs least. Random numbers are functions of thei
 the same when they are made again; a function with side effects is refused.
 """
 
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -114,8 +113,9 @@ class Frontier(NamedTuple):
 
     def _time(self, needs: Needs) -> dict[str, str]:
         """Estimated, over XLA's own choice, where that is known."""
-        plain = self.plain.needs.seconds
-        return {"time": f"{needs.seconds / plain:.3f}"} if 0 < plain < math.inf else {}
+        plain = self.plain.needs
+        is_known = plain.seconds and not plain.is_refused
+        return {"time": f"{needs.seconds / plain.seconds:.3f}"} if is_known else {}
 
     def save_plot(self, path: str | os.PathLike) -> None:
         """Draws bytes against work, both over XLA's own choice. MissingDependencyError without
@@ -192,13 +192,13 @@ def describe(best: Attempt, plain: Attempt, budget: int) -> str:
     what = [f"{again} kernels run again"] if again else []
     what += ["loops keep less of each turn"] if best.way.loops else []
     what = what or ["another order"]
-    before = f"instead of {human_bytes(plain.needs.total)}"
-    if math.isfinite(plain.needs.work):
-        what += [f"{100 * (flops_ratio(best.needs, plain.needs) - 1):.1f} % more FLOPs"]
+    if plain.needs.is_refused:
+        before = "what is refused for its size"
     else:
-        before = "instead of what is refused for its size"
+        before = human_bytes(plain.needs.total)
+        what += [f"{100 * (flops_ratio(best.needs, plain.needs) - 1):.1f} % more FLOPs"]
     return (
-        f"needs {human_bytes(best.needs.total)} {before}, within {human_bytes(budget)}:"
+        f"needs {human_bytes(best.needs.total)} instead of {before}, within {human_bytes(budget)}:"
         f" {', '.join(what)}"
     )
 

@@ -6,6 +6,7 @@ and schedules; the pass that does so is left out (``KEEP_BARRIERS``), so that th
 there, too.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -69,7 +70,7 @@ class Needs(NamedTuple):
       memory: bytes of temporaries and results.
       arguments, code: bytes.
       flops: floating-point operations.
-      seconds: estimated, or timed; 0 on CPUs.
+      seconds: estimated, or timed; 0 on CPUs, infinite where the program was refused.
       beside: the share of collectives that have other work beside them; 1 without any.
     """
 
@@ -89,6 +90,11 @@ class Needs(NamedTuple):
     def work(self) -> float:
         """Estimated seconds; FLOPs on CPUs, where there is no estimate."""
         return self.seconds or self.flops
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the compiler refused the program for its size: it takes forever."""
+        return math.isinf(self.seconds)
 
 
 class Attempt(NamedTuple):

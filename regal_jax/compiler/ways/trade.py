@@ -200,7 +200,7 @@ def _expected(lines: Lines, plan: Plan, plain: Needs) -> Needs:
     """What a plan needs if it is to XLA's own choice as it is to the plain order in the model; what
     the model says where XLA's own choice was refused."""
     of, size = lines.plain, plan.peak - lines.given
-    if not math.isfinite(plain.seconds):
+    if plain.is_refused:
         return plain._replace(memory=Memory(size, 0, 0), seconds=plan.work)
     memory = Memory(int(size / max(of.peak - lines.given, 1) * plain.memory.total), 0, 0)
     return plain._replace(memory=memory, seconds=plain.seconds * plan.work / of.work)

@@ -35,9 +35,8 @@ def main(settings, folder) -> None:
         path=output / "results.csv",
     )
     print(tables.text_table(xla_memory.table(rows)))
-    for metric, title in (("temp_ratio", "Temporaries"), ("ratio", "Temporaries and results")):
-        print(f"\n{title} over those of XLA's better order")
-        print(tables.text_table(xla_memory.summary(rows, metric)))
+    print("\nrj.jit over XLA")
+    print(tables.text_table(xla_memory.summary(rows)))
 
 
 def accelerators(settings, output) -> None:

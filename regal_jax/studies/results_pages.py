@@ -244,6 +244,10 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "gflownet_sizes": functools.partial(
             gflownet_tables.page_of_sizes, method="gflownet", control="list_sampling"
         ),
+        "gflownet_random": gflownet_tables.page_of_random,
+        "gflownet_losses": gflownet_tables.page_of_variants,
+        "gflownet_regimes": gflownet_tables.page_of_variants,
+        "gflownet_temperatures": gflownet_tables.page_of_variants,
         "topoformer_layered": functools.partial(
             topoformer_tables.page, topoformer_tables.PAPER_TABLE_1
         ),
@@ -253,6 +257,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         ),
         "topoformer_real_paired": topoformer_tables.page_of_pairs,
         "xla": compiler_tables.xla_page,
+        "xla_groups": compiler_tables.xla_groups_page,
         "onnx": compiler_tables.onnx_page,
         "accelerators": compiler_tables.accelerators_page,
         "device_runs": compiler_tables.device_runs_page,
@@ -268,7 +273,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
 """How each table is made of its rows, those of the file with its name, or the name without what
 follows it (``_VIEW``)."""
 
-_VIEW = re.compile("_(paired|spread|at_prices)$")
+_VIEW = re.compile("_(paired|spread|at_prices|groups)$")
 """Behind a file's name, which of several tables of its rows."""
 
 SUMMARIES: Mapping[str, Callable[[systems.Read], str]] = MappingProxyType(

@@ -10,7 +10,13 @@ from regal_jax.studies.compiler import (
     memory_budget,
     search_costs,
 )
-from regal_jax.studies.compiler.xla_memory import DEFAULT, MEMORY, OURS
+from regal_jax.studies.compiler.xla_memory import (
+    DEFAULT,
+    MEMORY,
+    OURS,
+    by_program,
+    summary,
+)
 
 Line = dict[str, str]
 
@@ -25,10 +31,15 @@ def xla_page(rows: Sequence[Row]) -> str:
     return f"{caption}\n\n{markdown_table(xla_lines(rows))}\n"
 
 
+def xla_groups_page(rows: Sequence[Row]) -> str:
+    """The same by group of programs, in Markdown."""
+    return f"{_MEANS}\n\n{markdown_table(summary(rows))}\n"
+
+
 def xla_lines(rows: Sequence[Row]) -> list[Line]:
     """A line a program."""
     lines = []
-    for name, of in _by_graph(rows).items():
+    for name, of in by_program(rows).items():
         default, memory, ours = (of[m, "temp_bytes"] for m in (DEFAULT, MEMORY, OURS))
         lines.append(
             {
@@ -118,7 +129,7 @@ def onnx_lines(rows: Sequence[Row]) -> list[Line]:
             "`rj.reorder_onnx`": human_bytes(of["regal_jax", "peak"]),
             "least of any order": human_bytes(of["bound", "lower_bound"]),
         }
-        for name, of in _by_graph(rows).items()
+        for name, of in by_program(rows).items()
     ]
 
 
@@ -145,13 +156,6 @@ _MODEL, _LABEL = "light_inception_v2", "ONNX: Inception v2, a test file of `onnx
 def _surprise(program: str, default: str, memory: str, ours: str) -> Line:
     line = {"program": program, "by default": default}
     return line | {"XLA's memory scheduler": memory, "in our order": ours}
-
-
-def _by_graph(rows: Sequence[Row]) -> dict[str, dict[tuple[str, str], float]]:
-    found: dict[str, dict[tuple[str, str], float]] = {}
-    for row in rows:
-        found.setdefault(row["graph"], {})[row["method"], row["metric"]] = float(row["value"])
-    return found
 
 
 def _only(rows: Sequence[Row], column: str) -> str:

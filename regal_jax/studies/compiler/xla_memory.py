@@ -2,13 +2,13 @@
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jax
-import numpy as np
 from scipy.stats import spearmanr
 
 from regal_jax.compiler.xla.reschedule import DEFAULT, MEMORY, Report, compile_best
@@ -16,10 +16,10 @@ from regal_jax.compiler.xla.settings import METHODS, Options, Search
 from regal_jax.datasets.jax_train_steps import check_name, program
 from regal_jax.reporting import progress
 from regal_jax.reporting.results import Row
-from regal_jax.reporting.statistics import geometric_mean
 from regal_jax.reporting.tables import human_bytes
 from regal_jax.studies import keys
 from regal_jax.studies.compiler import side_by_side
+from regal_jax.studies.compiler.accelerator_memory import mean
 from regal_jax.studies.compiler.sharded import SHARDINGS
 from regal_jax.studies.flags import option
 from regal_jax.studies.kept import KEY, KeptRows
@@ -91,11 +91,10 @@ def table(rows: Sequence[Row]) -> list[dict[str, str]]:
     """A line a program: temporaries by XLA's orders and ours; ours, alone and with results, over
     XLA's better order; time and resident memory."""
     lines = []
-    for name in dict.fromkeys(row["graph"] for row in rows):
-        of = {(r["method"], r["metric"]): r["value"] for r in rows if r["graph"] == name}
+    for name, of in by_program(rows).items():
         line = {"program": name}
         for label, method in (("default", DEFAULT), ("memory", MEMORY), ("ours", OURS)):
-            line[label] = human_bytes(float(of[method, "temp_bytes"]))
+            line[label] = human_bytes(of[method, "temp_bytes"])
         line["temporaries"] = f"{of[OURS, 'temp_ratio']:.3f}"
         line["with results"] = f"{of[OURS, 'ratio']:.3f}"
         for metric in ("rank_correlation", "compile_ratio", "run_ratio", "equal"):
@@ -103,37 +102,83 @@ def table(rows: Sequence[Row]) -> list[dict[str, str]]:
                 line[metric.replace("_", " ")] = f"{of[OURS, metric]:.3g}"
         for label, method in (("resident", DEFAULT), ("ours resident", OURS)):
             if (method, "resident_bytes") in of:
-                line[label] = human_bytes(float(of[method, "resident_bytes"]))
+                line[label] = human_bytes(of[method, "resident_bytes"])
         lines.append(line)
     return lines
 
 
-def summary(rows: Sequence[Row], metric: str = "temp_ratio") -> list[dict[str, str]]:
-    """Geometric means of ``ratios``, by group of programs."""
-    ratio = ratios(rows, metric)
-    groups = {"all": list(ratio)}
-    for mode in dict.fromkeys(name.split("/")[1] for name in ratio):
-        groups[mode] = [name for name in ratio if name.endswith(f"/{mode}")]
-    groups["randwire"] = [name for name in ratio if name.startswith("randwire")]
+KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "randomly wired": ("randwire_ws", "randwire_ba", "randwire_er", "random_cells"),
+        "cells": ("nasnet", "darts", "amoebanet"),
+        "attention, experts, mixers": (
+            *("transformer_encoder", "transformer_decoder", "encoder_decoder", "vit"),
+            *("mlp_mixer", "moe_dispatched", "moe_dense", "tiled_attention"),
+        ),
+        "recurrent, state space": (
+            *("lstm", "gru", "wavefront_rnn", "s4", "selective_scan", "wavenet", "conv_lstm"),
+            "neural_ode",
+        ),
+        "other convolutions": (
+            *("resnet", "resnet_v2", "densenet", "inception", "fractalnet", "shakenet", "columns"),
+            *("vgg", "mobilenet", "squeezenet", "shufflenet", "convnext", "unet"),
+            *("unet_plus_plus", "hrnet"),
+        ),
+    }
+)
+"""Families of the model zoo by what they are made of; the others are "others"."""
+
+
+def summary(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """Ours over XLA's, by group of programs: temporaries over XLA's default and over its better
+    order, with results over the latter; time and resident memory over the default; how many
+    programs gave the same results, bit for bit."""
+    of = by_program(rows)
+    groups = {"all": list(of)}
+    for name in of:
+        groups.setdefault(_group(name), []).append(name)
     return [
-        {
-            "programs": group,
-            "number": str(len(names)),
-            "geometric mean": f"{geometric_mean([ratio[name] for name in names]):.3f}",
-            "median": f"{np.median([ratio[name] for name in names]):.3f}",
-            "least": f"{min(ratio[name] for name in names):.3f}",
-            "most": f"{max(ratio[name] for name in names):.3f}",
-            "below 0.99": str(sum(ratio[name] < 0.99 for name in names)),
-        }
+        {"programs": group} | _summary([of[name] for name in names])
         for group, names in groups.items()
-        if names
     ]
 
 
-def ratios(rows: Sequence[Row], metric: str = "temp_ratio") -> dict[str, float]:
-    """Temporaries ("temp_ratio"), or temporaries and results ("ratio"), over those of XLA's better
-    order, by program."""
-    return {row["graph"]: float(row["value"]) for row in rows if row["metric"] == metric}
+def by_program(rows: Sequence[Row]) -> dict[str, dict[tuple[str, str], float]]:
+    """Values by method and metric, by program."""
+    found: dict[str, dict[tuple[str, str], float]] = {}
+    for row in rows:
+        found.setdefault(row["graph"], {})[row["method"], row["metric"]] = float(row["value"])
+    return found
+
+
+def _group(name: str) -> str:
+    """A program's group: what gradients are of, or what another program does."""
+    family, mode = name.split("/")
+    if mode != "training":
+        return mode
+    kinds = [kind for kind, families in KINDS.items() if family in families]
+    return f"training: {kinds[0] if kinds else 'others'}"
+
+
+def _summary(programs: Sequence[Mapping[tuple[str, str], float]]) -> dict[str, str]:
+    def over(metric: str, base: str) -> list[float]:
+        pairs = [(of.get((OURS, metric)), of.get((base, metric))) for of in programs]
+        return [ours / plain for ours, plain in pairs if ours and plain]
+
+    def of_ours(metric: str) -> list[float]:
+        return [of[OURS, metric] for of in programs if (OURS, metric) in of]
+
+    equal = of_ours("equal")
+    ratios = {
+        "temporaries over the default's": over("temp_bytes", DEFAULT),
+        "over the better order's": of_ours("temp_ratio"),
+        "with results": of_ours(_LAST_METRIC),
+        "time": of_ours("run_ratio"),
+        "resident memory": over("resident_bytes", DEFAULT),
+    }
+    line = {"number": str(len(programs))}
+    line |= {label: mean(dict(enumerate(some))) for label, some in ratios.items() if some}
+    return line | ({"same bits": f"{sum(equal):.0f} of {len(equal)}"} if equal else {})
 
 
 def _lowered(name: str) -> Any:

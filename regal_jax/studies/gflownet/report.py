@@ -10,11 +10,13 @@ import numpy as np
 
 from regal_jax.graphs import files
 from regal_jax.reporting import results
+from regal_jax.studies import keys
 from regal_jax.studies.comparison import candidates
 from regal_jax.studies.comparison.candidates import Row
 from regal_jax.studies.gflownet import comparison, tables
 from regal_jax.studies.gflownet.settings import Comparison
 from regal_jax.studies.gflownet.tables import Line, PaperTable
+from regal_jax.studies.kept import KEY
 from regal_jax.training.flow import VALIDATION
 
 Summary = Callable[[Sequence[Row], str], Sequence[Line]]
@@ -73,9 +75,10 @@ def report_variants(
     for label, some in policies.items():
         for seed, file in enumerate(some):
             common = {"setting": setting, "graph": setting, "ops": "", "method": label}
+            common[KEY] = keys.key(policy=file)
             read = _training_metrics(file.parent / "metrics.csv")
             rows += [common | {"seed": seed, "metric": m, "value": v} for m, v in read.items()]
-    results.write_results(folder / "results.csv", rows, ("setting", "ops"))
+    results.write_results(folder / "results.csv", rows, (KEY, "setting", "ops"))
     title = f"{setting}: speedups of schedules during training, and at its end"
     print(tables.text(title, tables.over_seeds(rows, setting)) + "\n")
     return rows

@@ -235,10 +235,38 @@ def page_of_sizes(rows: Sequence[Row], method: str, control: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def page_of_pairs(method: str, rows: Sequence[Row], others: Sequence[str] = ()) -> str:
-    """A method's difference from others, by default all, on each target, in Markdown."""
+def page_of_random(rows: Sequence[Row]) -> str:
+    """Table 2 of rows, the paper's numbers beside, and GFlowNet's differences, in Markdown."""
+    every = "all families"
+    rows = [row | {"setting": every} for row in rows]
+    wide = (*SPEEDUPS, *DIVERSITY)
+    table = [{"method": line.method} | _row(line.cells, wide) for line in over_graphs(rows, every)]
+    table += [_paper_row(method, PAPER_TABLE_2, wide) for method in PAPER_TABLE_2]
+    pairs = page_of_pairs("gflownet", rows, metrics=tuple(SPEEDUPS))
+    return f"{_asked(rows)}\n\n{tables.markdown_table(table)}\n\n{pairs}"
+
+
+def page_of_variants(rows: Sequence[Row]) -> str:
+    """Trainings, or temperatures, that are compared (``report.report_variants``), in Markdown."""
+    lines = over_seeds(rows, _setting(rows))
+    table = [
+        {"method": line.method, "seeds": str(line.size)} | _row(line.cells, list(line.cells))
+        for line in lines
+    ]
+    caption = f"{_setting(rows).capitalize()}: speedups, mean and standard deviation over seeds."
+    return f"{caption}\n\n{tables.markdown_table(table)}\n"
+
+
+def page_of_pairs(
+    method: str,
+    rows: Sequence[Row],
+    others: Sequence[str] = (),
+    metrics: Sequence[str] | None = None,
+) -> str:
+    """A method's difference from others, by default all, on each target or by other metrics, in
+    Markdown."""
     table: dict[str, dict[str, str]] = {}
-    for line in paired(rows, _setting(rows), method):
+    for line in paired(rows, _setting(rows), method, metrics):
         if others and line.other not in others:
             continue
         cells = table.setdefault(line.other, {"against": line.other})

@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from regal_jax.datasets.makespan_graphs import makespan_graph, makespan_graphs
-from regal_jax.reporting import results, tables
+from regal_jax.reporting import results
+from regal_jax.studies import keys
 from regal_jax.studies.comparison import candidates
 from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.flags import option
-from regal_jax.studies.gflownet import comparison, report, training
+from regal_jax.studies.gflownet import comparison, report, tables, training
 from regal_jax.studies.gflownet.settings import Training
+from regal_jax.studies.kept import KEY
 
 SETTING = "training temperatures"
 
@@ -51,24 +53,18 @@ def report_temperatures(policy: Path | None, settings: Settings, folder: Path) -
     """The rows of figure 3, and their means."""
     graph, count = makespan_graph("erdos_renyi", 0, settings.small_graph_ops), settings.samples
     sampled = comparison.sampled(graph, policy, settings.temperatures, count, settings.num_devices)
-    speedups = {
-        name: candidates.speedups(graph, some, settings.num_devices)
+    about = {KEY: keys.key(graph=graph, policy=keys.policy_content(policy), samples=count)}
+    about |= {"setting": f"{count} schedules at each temperature", "ops": graph.num_ops}
+    about |= {"graph": graph.name, "seed": 0}
+    rows = [
+        about | {"method": name, "metric": metric, "value": value}
         for name, some in sampled.items()
-    }
-    results.write_results(folder / "samples.csv", _rows(graph.name, speedups))
-    print(f"{graph.name}: speedups of {count} schedules at each temperature")
-    print(tables.text_table([_line(name, values) for name, values in speedups.items()]))
-
-
-def _rows(graph: str, speedups: dict[str, np.ndarray]) -> list[results.Row]:
-    """A seed for each schedule."""
-    return [
-        {"graph": graph, "method": name, "metric": "speedup", "seed": index, "value": value}
-        for name, values in speedups.items()
-        for index, value in enumerate(values.tolist())
+        for metric, value in _spread(candidates.speedups(graph, some, settings.num_devices)).items()
     ]
+    results.write_results(folder / "samples.csv", rows, (KEY, "setting", "ops"))
+    title = f"{graph.name}: speedups of {about['setting']}"
+    print(tables.text(title, tables.over_seeds(rows, about["setting"])))
 
 
-def _line(name: str, values: np.ndarray) -> dict:
-    numbers = {"mean": values.mean(), "deviation": values.std(), "best": values.max()}
-    return {"temperature": name} | numbers
+def _spread(values: np.ndarray) -> dict[str, float]:
+    return {"mean": values.mean(), "deviation": values.std(), "best": values.max()}

@@ -9,6 +9,7 @@ import pytest
 
 from regal_jax.compiler.xla.reschedule import compile_best
 from regal_jax.compiler.xla.settings import Options, Search
+from regal_jax.datasets import jax_train_steps
 from regal_jax.errors import OptionError
 from regal_jax.studies.compiler import side_by_side, xla_memory
 from tests.experiments.test_launchers_one_shot import launch_again
@@ -62,16 +63,26 @@ def test_tables_by_hand():
     first, second = xla_memory.table(rows)
     assert (first["default"], first["memory"], first["ours"]) == ("400 B", "200 B", "100 B")
     assert (first["temporaries"], second["temporaries"]) == ("0.500", "1.000")
+    rows += [row("a/training", "regal_jax", "equal", 1.0)]
     everything, training, inference = xla_memory.summary(rows)
-    assert everything["geometric mean"] == f"{0.5**0.5:.3f}"
-    assert (everything["number"], everything["below 0.99"]) == ("2", "1")
-    assert (training["programs"], inference["programs"]) == ("training", "inference")
-    assert xla_memory.summary(rows, "ratio")[0]["most"] == "1.000"
+    assert everything["over the better order's"] == f"{0.5**0.5:.3f} (0.50 to 1.00)"
+    assert training["temporaries over the default's"] == "0.250 (0.25 to 0.25)"
+    assert (everything["number"], everything["same bits"]) == ("2", "1 of 1")
+    assert (training["programs"], inference["programs"]) == ("training: others", "inference")
+    assert inference["with results"] == "1.000 (1.00 to 1.00)"
+    assert "time" not in everything
+
+
+def test_kinds_are_of_families_that_there_are():
+    families = {name.split("/")[0] for name in jax_train_steps.program_names()}
+    of_kinds = [family for some in xla_memory.KINDS.values() for family in some]
+    assert set(of_kinds) <= families
+    assert len(of_kinds) == len(set(of_kinds))
 
 
 def test_xla_memory_smoke(tmp_path):
     output = launch_again("xla_memory", tmp_path)
-    assert "Temporaries over those of XLA's better order" in output
+    assert "over the better order's" in output
     with (tmp_path / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
     own = [row for row in rows if row["method"] == "regal_jax"]

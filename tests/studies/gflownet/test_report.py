@@ -12,6 +12,7 @@ def test_variants_are_reported_by_quarters_of_their_steps(tmp_path, capsys):
     files = {"one": [tmp_path / "one" / "last.policy"], "two": [tmp_path / "two" / "last.policy"]}
     for slope, (file,) in enumerate(files.values(), 1):
         file.parent.mkdir()
+        file.write_bytes(b"%d" % slope)
         lines = [f"{n},{slope * n},{slope if n == 8 else ''}," for n in range(1, 9)]
         text = "\n".join(["step,speedup,validation_top_1,validation_top", *lines, ""])
         (file.parent / "metrics.csv").write_text(text)

@@ -235,3 +235,35 @@ def test_the_page_of_one_graph_is_over_seeds_beside_table_1():
     assert words(header) == "| method | Proxy 1 | Proxy 100 | Noisy | GED [%] |"
     assert words(flow) == "| gflownet | 3.00 ± 0.00 | | 3.00 ± 1.00 | 91.00 ± 1.00 |"
     assert words(paper).startswith("| gflownet (paper) | 3.21 ± 0.02 | | 3.05 ± 0.04")
+
+
+def test_the_page_of_random_graphs_puts_families_together_beside_table_2():
+    common = {"candidates": "9", "devices": "4", "noise_draws": "1"}
+    rows = [
+        row | common | {"setting": f"family {graph}"}
+        for method, more in (("list_sampling", 0.0), ("gflownet", 0.5))
+        for metric in ("proxy_1", "proxy_100", "ged", "d_inv", "d_sen")
+        for graph in ("a", "b")
+        for row in rows_of(method, metric, {graph: [1.0 + more]})
+    ]
+    caption, table, _, pairs = tables.page_of_random(rows).split("\n\n")
+    assert caption.startswith("2 graphs, 9 candidates of each")
+    header, _, _, flow, *paper = table.splitlines()
+    assert words(header) == "| method | Proxy 1 | Proxy 100 | GED [%] | d_inv | d_sen |"
+    assert words(flow).startswith("| gflownet | 1.50 (n = 2) | 1.50 (n = 2) |")
+    assert any(words(line).startswith("| gflownet (paper) | 3.46") for line in paper)
+    assert words(pairs.splitlines()[-1]) == "| list_sampling | +0.50 (n = 2) | +0.50 (n = 2) |"
+
+
+def test_the_page_of_variants_is_over_seeds():
+    rows = [
+        row | {"setting": "losses"}
+        for method, values in (("one", [1.0, 3.0]), ("two", [2.0, 2.0]))
+        for row in rows_of(method, "quarter_4", {"losses": values})
+    ]
+    caption, table = tables.page_of_variants(rows).split("\n\n")
+    assert caption == "Losses: speedups, mean and standard deviation over seeds."
+    header, _, one, two = table.splitlines()
+    assert words(header) == "| method | seeds | Quarter 4 |"
+    assert words(one) == "| one | 2 | 2.00 ± 1.41 |"
+    assert words(two) == "| two | 2 | 2.00 ± 0.00 |"

@@ -45,6 +45,7 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--ops", type=int, default=560)
     parser.add_argument("--evaluations", type=int, default=5000)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--csv", help="file that the ratios are added to")
     parser.add_argument("--first_call", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--cache_dir", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -80,6 +81,7 @@ def against_pymoo(graph: ComputationGraph, flags) -> None:
         seconds, costs = np.array(runs).T
         rows.append([name, seconds.min(), costs.mean() / problem.lower_bound])
         rows[-1].insert(2, rows[-1][1] / rows[0][1])
+    instances.keep(f"BRKGA, {flags.evaluations:,} evaluations", graph, {"pymoo": rows[1][2]}, flags)
     alone = fitness_seconds(graph, problem, flags.evaluations)
     rows.append(["fitness alone", alone, alone / rows[0][1], "-"])
     instances.print_table(["search", "seconds", "x regal_jax", "mean cost / bound"], rows)

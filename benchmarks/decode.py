@@ -23,6 +23,8 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.native import threads
 
 SOURCE = Path(__file__).with_name("plain_decode.cpp")
+PEERS = {"cpp": "plain C++", "jax": "pure JAX"}
+"""Of those that are timed, the ones that are kept, and their names there."""
 
 
 def main() -> None:
@@ -33,6 +35,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--jax_largest", type=int, default=1200, help="ops; pure JAX up to here")
+    parser.add_argument("--csv", help="file that the ratios are added to")
     flags = parser.parse_args()
     library = compiled_library(SOURCE)
     graphs = instances.graphs_of_sizes(flags.data_dir, flags.sizes)
@@ -69,6 +72,8 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
         contenders["jax"] = pure_jax(graph, genes, num_devices, peak)
     seconds = fastest(contenders, flags.repeats, slow=("jax",))
     ratio = {name: value / seconds["kernel"] for name, value in seconds.items()}
+    known = {name: ratio[peer] for peer, name in PEERS.items() if peer in ratio}
+    instances.keep("cost of a chromosome", graph, known, flags)
     microseconds = {name: value / flags.batch * 1e6 for name, value in seconds.items()}
     return [
         graph.name[:32],

@@ -1,10 +1,14 @@
 """Graphs for the benchmarks: real ones of about a given size, else synthetic layered ones."""
 
+import argparse
 import os
+from collections.abc import Mapping
 
 from regal_jax.datasets.layered import layered_graph
 from regal_jax.datasets.zoo import load
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.reporting import results
+from regal_jax.studies.comparison import peers
 
 
 def graphs_of_sizes(data_dir: str | None, sizes: list[int]) -> list[ComputationGraph]:
@@ -30,6 +34,16 @@ def cores() -> int:
 def machine() -> str:
     """The cores this process may use."""
     return f"{cores()} CPU cores"
+
+
+def keep(
+    benchmark: str, graph: ComputationGraph, ratios: Mapping[str, float], flags: argparse.Namespace
+) -> None:
+    """Adds a benchmark's rows to the file of --csv, if there is one."""
+    if flags.csv:
+        settings = {name: value for name, value in vars(flags).items() if name != "csv"}
+        rows = peers.rows(benchmark, graph, ratios, cores(), settings)
+        results.append_results(flags.csv, rows, peers.COLUMNS)
 
 
 def print_table(header: list[str], rows: list[list[object]]) -> None:

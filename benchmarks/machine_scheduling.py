@@ -33,6 +33,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[500, 1000, 5000])
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--csv", help="file that the ratios are added to")
     flags = parser.parse_args()
     library = compiled_library(SOURCE)
     print(f"{instances.machine()}; batch {flags.batch}")
@@ -91,6 +92,9 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
         np.testing.assert_array_equal(contenders["cpp"](), makespan)
     seconds = fastest(contenders, flags.repeats, slow=("serial",))
     ratio = {name: value / seconds["kernel"] for name, value in seconds.items()}
+    if "cpp" in ratio:
+        peer = {"plain C++": ratio["cpp"]}
+        instances.keep("schedule on machine types", graph, peer, flags)
     return [
         graph.name,
         graph.num_ops,

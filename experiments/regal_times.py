@@ -26,7 +26,7 @@ def main(settings, folder) -> None:
         path=output / "results.csv",
     )
     for setting, members in graphs.items():
-        lines = method_times.table(rows, setting, "xla" if setting == "XLA" else "tensorflow")
+        lines = method_times.table(rows, setting)
         if lines:
             print(f"\n{setting} ({len(members)} graphs): seconds a graph, {settings.objective}")
             print(tables.text_table(lines))

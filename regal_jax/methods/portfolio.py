@@ -80,9 +80,10 @@ def run_portfolio(problem: PlacementProblem, budget: Budget) -> Result:
     last turn, by seconds with a deadline, by evaluations without; on ties (nobody gains) the one
     that has waited longest. Ends at the lower bound; where neither evaluations nor seconds were
     asked for, also when the rest of the budget hardly promises to save anything
-    (``expected_gain``). Never worse than the cheap schedules that it has a budget for.
+    (``expected_gain``). Never worse than the cheap schedules that it has a budget for. A single
+    evaluation is the first cheap schedule's or, for memory on several devices, the first rule's.
     """
-    start = _ruled(problem, budget, simple.cheapest(problem, _of_cheap(problem, budget)))
+    start = _start(problem, budget)
     found = _proven(problem, budget, start)
     if found.cost <= max(problem.lower_bound, found.lower_bound):
         return found
@@ -91,29 +92,30 @@ def run_portfolio(problem: PlacementProblem, budget: Budget) -> Result:
     return _exactly_better(problem, start, searched)._replace(lower_bound=bound)
 
 
-def _of_cheap(problem: PlacementProblem, budget: Budget) -> Budget:
-    """What may be spent on cheap schedules: not all where rules come next, which are better."""
-    if problem.num_devices == 1:
-        return budget
-    return budget._replace(evaluations=math.ceil(CHEAP_PART * budget.evaluations))
-
-
-def _ruled(problem: PlacementProblem, budget: Budget, found: Result) -> Result:
-    """After dispatching rules, where more than one device is to be chosen from."""
-    left = budget.evaluations - found.evaluations
-    if problem.num_devices == 1 or found.cost <= problem.lower_bound or left < 1:
-        return found
-    most = rule.most_rules(problem, MOST_PAIRS)
+def _start(problem: PlacementProblem, budget: Budget) -> Result:
+    """Cheap schedules and, where more than one device is to be chosen from, dispatching rules."""
+    most = rule.most_rules(problem, MOST_PAIRS) if problem.num_devices > 1 else 0
     if most < LEAST_RULES:
+        return simple.cheapest(problem, budget)
+    if budget.evaluations == 1 and problem.objective == "peak_memory":
+        return _rules(problem, budget, 1)
+    of_cheap = math.ceil(CHEAP_PART * budget.evaluations)
+    found = simple.cheapest(problem, budget._replace(evaluations=of_cheap))
+    left = budget.evaluations - found.evaluations
+    if found.cost <= problem.lower_bound or left < 1:
         return found
-    count = min(max(int(RULES_PART * left), FEW_RULES), left, most, MOST_RULES)
     part = budget.after(found)
     if _is_timed(budget):
         part = part._replace(deadline=time.perf_counter() + RULES_PART * budget.seconds_left)
+    count = min(max(int(RULES_PART * left), FEW_RULES), left, most, MOST_RULES)
+    return best_of(found, _rules(problem, part, count))
+
+
+def _rules(problem: PlacementProblem, budget: Budget, count: int) -> Result:
+    """So many dispatching rules, as REGAL's network chooses them."""
     from regal_jax.methods import dispatching  # its networks, where they are looked at
 
-    search = dispatching.search_by(shipped_policy("rules"))
-    return best_of(found, search(problem, part, count))
+    return dispatching.search_by(shipped_policy("rules"))(problem, budget, count)
 
 
 def _take_turns(problem: PlacementProblem, budget: Budget, found: Result) -> Result:

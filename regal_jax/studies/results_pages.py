@@ -1,8 +1,7 @@
 """Pages of results: tables in README.md and docs/results that are made from the CSV files there.
 
 A table stands between ``<!-- results: NAME -->`` and ``<!-- end -->`` and is made from
-``docs/results/NAME.csv``. Results that were typed have no rows; the section or the page that has
-them says that they are from *before*.
+``docs/results/NAME.csv``. Results that were typed have no rows, and are faults.
 """
 
 import functools
@@ -20,7 +19,7 @@ from regal_jax.reporting import results, tables
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import LEAST_GRAPHS
 from regal_jax.studies import recompute, systems
-from regal_jax.studies.comparison import searches
+from regal_jax.studies.comparison import peers, searches
 from regal_jax.studies.comparison.paired import paired_table
 from regal_jax.studies.compiler import device_tables, evaluation_speed
 from regal_jax.studies.compiler import tables as compiler_tables
@@ -28,16 +27,13 @@ from regal_jax.studies.flags import option
 from regal_jax.studies.gflownet import tables as gflownet_tables
 from regal_jax.studies.one_shot.tables import PUBLISHED_TPCH, gaps, makespans
 from regal_jax.studies.proofs import report as proofs_report
+from regal_jax.studies.regal import limits_report, method_times
 from regal_jax.studies.regal.tables import paper_of, reference_of, table_1
 from regal_jax.studies.topoformer import tables as topoformer_tables
-
-BEFORE = "*before*"
-"""The mark of numbers without rows, in the section or the table that has them."""
 
 _BLOCK = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 _CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
-_HEADING = re.compile(r"^(#+) ")
 _RESULT = re.compile(r"\d ?%|\[-?\d[\d.]*, -?\d|\d ?(?:±|\+-) ?\d|\| *[-+]?\d+\.\d")
 """A percentage, an interval, a spread, or a fraction in a table."""
 
@@ -80,19 +76,9 @@ def generated(text: str, folder: Path) -> str:
 
 
 def typed_results(text: str) -> list[tuple[int, str]]:
-    """Lines (number, text) with results outside of blocks, but for code and what is marked: the
-    rest of a section after BEFORE, and a table with it in its header."""
-    found, level, marked, in_table = [], 0, 0, False
-    for number, line in enumerate(_without(_BLOCK, _without(_CODE, text)).splitlines(), 1):
-        if heading := _HEADING.match(line):
-            level = len(heading[1])
-            marked = marked if marked < level else 0
-        in_table = line.startswith("|") and (in_table or BEFORE in line)
-        if BEFORE in line and not in_table:
-            marked = level
-        if _RESULT.search(line) and not marked and not in_table:
-            found.append((number, line))
-    return found
+    """Lines (number, text) with results outside of blocks and code."""
+    lines = _without(_BLOCK, _without(_CODE, text)).splitlines()
+    return [(number, line) for number, line in enumerate(lines, 1) if _RESULT.search(line)]
 
 
 def improvements(rows: Sequence[Row]) -> str:
@@ -223,6 +209,8 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "regal_large_paired": paired,
         "regal_platforms_paired": paired,
         "regal_table_1": functools.partial(published, "peak_memory"),
+        "regal_times": method_times.page,
+        "regal_evaluations": limits_report.page,
         "regal_workshop_table_1": functools.partial(published, "makespan"),
         "sequencing": gaps_of_machines,
         "sequencing_paired": functools.partial(paired_of_machines, "sequencing"),
@@ -262,6 +250,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "accelerators": compiler_tables.accelerators_page,
         "device_runs": compiler_tables.device_runs_page,
         "evaluation_speed": evaluation_speed.page,
+        "peers": peers.page,
         "search_costs": compiler_tables.search_costs_page,
         "memory_budget": compiler_tables.memory_budget_page,
         "auto_stop": early_stops,

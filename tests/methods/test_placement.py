@@ -415,8 +415,8 @@ def test_the_portfolio_tries_rules_where_these_take_no_time(monkeypatch):
     counts = []
     search_by = dispatching.search_by
 
-    def counted(path):
-        search = search_by(path)
+    def counted(path, **how):
+        search = search_by(path, **how)
 
         def count_and_search(problem, budget, count):
             counts.append(count)
@@ -431,12 +431,14 @@ def test_the_portfolio_tries_rules_where_these_take_no_time(monkeypatch):
     assert found.evaluations <= 2000
     assert optimize(graph, method="portfolio", evaluations=60).evaluations == 60
     optimize(graph, method="portfolio", evaluations=2)
-    optimize(graph, method="portfolio", evaluations=1)
-    assert counts[1:] == [30, 1]  # half of a small budget
+    one = optimize(graph, method="portfolio", evaluations=1)
+    assert one.cost == optimize(graph, method="regal", evaluations=1).cost
+    optimize(graph, method="portfolio", evaluations=1, objective="makespan")
+    assert counts[1:] == [30, 1, 1, 1]  # half of a small budget, all of one for memory; regal's
     optimize(graph, method="portfolio", evaluations=2000, num_devices=1)
     monkeypatch.setattr(portfolio, "MOST_PAIRS", 1000)
     optimize(graph, method="portfolio", evaluations=2000)
-    assert len(counts) == 3
+    assert len(counts) == 6
 
 
 @pytest.mark.parametrize(("objective", "num_devices"), SETTINGS[1:])

@@ -43,6 +43,30 @@ def compare(settings: Settings, folder: Path) -> list[dict]:
     )
 
 
+def page(rows: Sequence[dict]) -> str:
+    """Figures 5 and 6 as tables: a line a method, a column a limit that all searches reach, in
+    Markdown."""
+    seeds = len({row["seed"] for row in rows})
+    parts = [_PAGE.format(evaluation_limits.REFERENCE, tables.number_of(seeds, "seed"))]
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        reached = {row["metric"] for row in rows if row["setting"] == setting}
+        limits = [limit for limit in evaluation_limits.LIMITS if f"cost@{limit}" in reached]
+        lines: dict[str, dict[str, str]] = {}
+        for point in evaluation_limits.curve(rows, setting, limits, evaluation_limits.REFERENCE):
+            line = lines.setdefault(point["method"], {"method": f"`{point['method']}`"})
+            line[f"{point['evaluations']:,}"] = _mean(point).text(".1f")
+        graphs = len({row["graph"] for row in rows if row["setting"] == setting})
+        title = f"{setting[0].upper()}{setting[1:]}, {graphs} graphs:"
+        parts += [title, tables.markdown_table(list(lines.values()))]
+    return "\n\n".join(parts) + "\n"
+
+
+_PAGE = (
+    "Improvement over BRKGA with {:,} evaluations by evaluations, %, mean and 95 % interval over"
+    " graphs; {}."
+)
+
+
 def report(rows: Sequence[dict], setting: str, settings: Settings) -> None:
     """Prints a setting's curve and its answers."""
     reference, limits = settings.reference, settings.limits
@@ -59,9 +83,12 @@ def report(rows: Sequence[dict], setting: str, settings: Settings) -> None:
 
 
 def _formatted(point: dict) -> dict:
-    interval = MeanInterval(*(point[field] for field in MeanInterval._fields))
     row = {key: point[key] for key in ("method", "evaluations")}
-    return row | {"mean": interval.text()}
+    return row | {"mean": _mean(point).text()}
+
+
+def _mean(point: dict) -> MeanInterval:
+    return MeanInterval(*(point[field] for field in MeanInterval._fields))
 
 
 def _print_claim(points: Sequence[dict], settings: Settings) -> None:

@@ -14,7 +14,7 @@ from regal_jax.environments.schedule import Objective
 from regal_jax.errors import MissingDependencyError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.options import Options
-from regal_jax.reporting import progress, statistics
+from regal_jax.reporting import progress, statistics, tables
 from regal_jax.studies import keys, paper_numbers
 from regal_jax.studies.flags import option
 from regal_jax.studies.kept import KEY, KeptRows
@@ -89,11 +89,21 @@ def _rows(setting: str, graph: ComputationGraph, options: Options) -> list[dict]
     return [common | {"metric": name, "value": value} for name, value in timed.items()]
 
 
-def table(rows: Sequence[dict], setting: str, paper: str) -> list[dict[str, str]]:
-    """Table 2 of one setting: mean seconds, over those of BRKGA, and the paper's (``paper`` names
-    its graphs in PAPER_SECONDS)."""
+def page(rows: Sequence[dict]) -> str:
+    """Table 2 of every setting, in Markdown."""
+    parts = []
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        graphs = len({row["graph"] for row in rows if row["setting"] == setting})
+        title = f"{setting[0].upper()}{setting[1:]}, {graphs} graphs, seconds a graph:"
+        parts += [title, tables.markdown_table(table(rows, setting))]
+    return "\n\n".join(parts) + "\n"
+
+
+def table(rows: Sequence[dict], setting: str) -> list[dict[str, str]]:
+    """Table 2 of one setting: mean seconds, over those of BRKGA, and the paper's: of its XLA
+    graphs for the setting "XLA", else of its TensorFlow graphs."""
     seconds, first = _by_method(rows, setting, "seconds"), _by_method(rows, setting, "first")
-    lines, theirs = [], PAPER_SECONDS[paper]
+    lines, theirs = [], PAPER_SECONDS["xla" if setting == "XLA" else "tensorflow"]
     for method, own in seconds.items():
         known = theirs.get(method)
         ratio = ""

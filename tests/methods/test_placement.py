@@ -438,7 +438,7 @@ def test_the_portfolio_tries_rules_where_these_take_no_time(monkeypatch):
     optimize(graph, method="portfolio", evaluations=2000, num_devices=1)
     monkeypatch.setattr(portfolio, "MOST_PAIRS", 1000)
     optimize(graph, method="portfolio", evaluations=2000)
-    assert len(counts) == 6
+    assert len(counts) == 5
 
 
 @pytest.mark.parametrize(("objective", "num_devices"), SETTINGS[1:])

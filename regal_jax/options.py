@@ -55,8 +55,8 @@ class Options:
         Of "one_shot": "greedy", "sample" (its default, and the only one on identical devices), or
         "brkga", that begins with samples.
       generation: how priorities become a schedule on machine types, see ``MachineProblem``;
-        "parallel" unless given, for "one_shot" that of its policy. ("auto", "justification" and
-        "cp_sat" have their own.)
+        "parallel" unless given, for "one_shot" that of its policy. ("auto", "justification", "tabu"
+        and "cp_sat" have their own.)
       temperature: of "gflownet", "ppo" and "list_sampling", how much samples differ; positive. None
         is the method's own.
       target: what schedules really take: a function schedule -> us (``simulated``, ``measured``, or

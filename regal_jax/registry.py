@@ -48,7 +48,7 @@ _METHODS: Mapping[str, Mapping[str, str]] = {
         "one_shot": "one_shot",
         "noisy_rule": "noisy_rule",
         "sequencing": "sequencing giffler_thompson",
-        "rcpsp": "auto justification cp_sat critical_path mopnr spt lpt tetris"
+        "rcpsp": "auto justification tabu cp_sat critical_path mopnr spt lpt tetris"
         " most_work_remaining most_successors latest_finish least_slack rank_positional_weight"
         " greatest_resource_demand",
     },

@@ -1,4 +1,5 @@
-"""Methods for graphs with machine types: priority rules, justification, CP-SAT, and ``auto``."""
+"""Methods for graphs with machine types: priority rules, justification, tabu search, CP-SAT, and
+``auto``."""
 
 import functools
 import time
@@ -8,12 +9,14 @@ import numpy as np
 from regal_jax import registry
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.environments.schedule import Schedule
+from regal_jax.errors import OptionError
 from regal_jax.methods import one_shot, sequencing
 from regal_jax.methods.pretrained import policy_file
 from regal_jax.options import Budget, Options, Result, best_of
 from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.search.base import best_of_chromosomes
 from regal_jax.search.cp_sat import rcpsp
+from regal_jax.search.disjunctive import search as disjunctive
 from regal_jax.search.rcpsp import rules, search
 from regal_jax.training import checkpoints
 
@@ -43,16 +46,38 @@ def some_seconds(num_ops: int, options: Options) -> int:
 
 @_method("auto", evaluations=some_seconds)
 def run_auto(problem: MachineProblem, budget: Budget) -> Result:
-    """The justification search, from the schedules of a policy's samples, too, where one is shipped
-    for such graphs."""
+    """A policy's samples, where one is shipped for such graphs, and what goes on from them: tabu
+    search on machines that run one op at a time, else the justification search."""
     budget.check()
+    machine = disjunctive.machines(problem.graph)
     count = min(one_shot.SAMPLES, budget.evaluations // SAMPLES_PART)
     drawn = _samples(problem, budget.seed, count) if count else None
     if drawn is None:
-        return run_justification(problem, budget)
+        run = run_justification if machine is None else run_tabu
+        return run(problem, budget)
     drawn_for, chromosomes = drawn
     begin = best_of_chromosomes(drawn_for, budget, chromosomes)
-    later = run_justification(problem, budget.after(begin), drawn_for.starts(chromosomes))
+    later, starts = budget.after(begin), drawn_for.starts(chromosomes)
+    if machine is None:
+        return best_of(begin, run_justification(problem, later, starts))
+    return best_of(begin, disjunctive.improve(problem, machine, later, starts))
+
+
+@_method("tabu", evaluations=some_seconds)
+def run_tabu(problem: MachineProblem, budget: Budget) -> Result:
+    """Tabu search from the priority rules' schedules on (ours): what ``auto`` does without a
+    policy, where machines run one op at a time."""
+    budget.check()
+    machine = disjunctive.machines(problem.graph)
+    if machine is None:
+        raise OptionError(
+            "tabu is for machine types that run one op at a time; try --method=justification"
+        )
+    serial = problem.generated("serial")
+    genes = np.stack([rules.genes(rule(problem.graph)) for rule in rules.RULES.values()])
+    genes = genes[: budget.evaluations]
+    begin = best_of_chromosomes(serial, budget, genes)
+    later = disjunctive.improve(problem, machine, budget.after(begin), serial.starts(genes))
     return best_of(begin, later)
 
 

@@ -49,8 +49,9 @@ def test_every_method_makes_a_valid_schedule(method, policy, sequencer):
     policies = {"one_shot": policy, "sequencing": sequencer}
     options = {"policy": policies[method]} if method in policies else {}
     limit = {"time_limit": 1.0} if method == "cp_sat" else {}
-    found = optimize(method, evaluations=300, **options, **limit)
-    assert rj.evaluate(GRAPH, found).makespan == found.makespan
+    graph = GRAPH.replace(capacity=np.ones(3, int)) if method == "tabu" else GRAPH
+    found = optimize(method, graph, evaluations=300, **options, **limit)
+    assert rj.evaluate(graph, found).makespan == found.makespan
     assert found.lower_bound <= found.makespan
     assert found.evaluations <= 300
     assert found.history[-1] == (found.evaluations, found.makespan)
@@ -131,6 +132,18 @@ def test_auto_finds_the_optimum_of_ft06():
     assert optimize("auto", graph, evaluations=20_000).makespan == 55
     solved = optimize("cp_sat", graph, time_limit=30.0)
     assert solved.makespan == solved.lower_bound == 55
+
+
+@pytest.mark.parametrize("evaluations", [1, 5, 11, 12, 400])
+def test_tabu_search_is_for_machines_that_run_one_op_at_a_time(evaluations):
+    with pytest.raises(OptionError, match="one op at a time; try --method=justification"):
+        optimize("tabu")
+    graph = GRAPH.replace(capacity=np.ones(3, int))
+    found = optimize("tabu", graph, evaluations=evaluations)
+    assert found.evaluations <= evaluations
+    assert found.makespan <= optimize("critical_path", graph, generation="serial").makespan
+    machines_of_one = optimize("auto", graph, evaluations=400)
+    assert rj.evaluate(graph, machines_of_one).makespan == machines_of_one.makespan
 
 
 @pytest.mark.parametrize("generation", ["parallel", "serial"])

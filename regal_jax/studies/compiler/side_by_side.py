@@ -80,12 +80,25 @@ def same_bits(left: Any, right: Any) -> bool:
 
 
 def largest_difference(left: Any, right: Any) -> float:
-    """Of the numbers of two trees of arrays, over the largest number of all; 0 for none."""
+    """Of the numbers of two trees of arrays, over the largest finite one of all; 0 for none. What
+    is the same in both, not a number perhaps, doesn't differ."""
     pairs = zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
-    both = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in pairs]
-    largest = max((np.max(abs(a), initial=0.0) for a, _ in both), default=0.0)
-    found = max((np.max(abs(a - b), initial=0.0) for a, b in both), default=0.0)
+    both = [(_numbers(a), _numbers(b)) for a, b in pairs]
+    largest = max((np.max(abs(a[np.isfinite(a)]), initial=0.0) for a, _ in both), default=0.0)
+    found = max((np.max(_apart(a, b), initial=0.0) for a, b in both), default=0.0)
     return float(found / largest) if largest else float(found)
+
+
+def _numbers(array: Any) -> np.ndarray:
+    array = np.asarray(array)
+    return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
+
+
+def _apart(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Distances of numbers; infinite where one of two isn't a number."""
+    same = (left == right) | (np.isnan(left) & np.isnan(right))
+    with np.errstate(invalid="ignore"):
+        return np.where(same, 0.0, np.nan_to_num(abs(left - right), nan=np.inf))
 
 
 def _seconds(one: Program, compiled: Callable[..., Any]) -> float:

@@ -17,7 +17,7 @@ from regal_jax.training.self_labelling import SelfLabelling, train_choosing
 LEARNED = "sequencing"
 METHODS = (
     *(LEARNED, "giffler_thompson", "one_shot", "noisy_rule"),
-    *("critical_path", "mopnr", "justification", "auto"),
+    *("critical_path", "mopnr", "justification", "tabu", "auto"),
 )
 
 

@@ -138,7 +138,7 @@ def summary(rows: Sequence[Row]) -> list[dict[str, str]]:
     for name in of:
         groups.setdefault(_group(name), []).append(name)
     return [
-        {"programs": group} | _summary([of[name] for name in names])
+        {"programs": group} | _summary([(name, of[name]) for name in names])
         for group, names in groups.items()
     ]
 
@@ -160,15 +160,17 @@ def _group(name: str) -> str:
     return f"training: {kinds[0] if kinds else 'others'}"
 
 
-def _summary(programs: Sequence[Mapping[tuple[str, str], float]]) -> dict[str, str]:
-    def over(metric: str, base: str) -> list[float]:
-        pairs = [(of.get((OURS, metric)), of.get((base, metric))) for of in programs]
-        return [ours / plain for ours, plain in pairs if ours and plain]
+def _summary(
+    programs: Sequence[tuple[str, Mapping[tuple[str, str], float]]],
+) -> dict[str, str]:
+    def over(metric: str, base: str) -> dict[str, float]:
+        pairs = {name: (of.get((OURS, metric)), of.get((base, metric))) for name, of in programs}
+        return {name: ours / plain for name, (ours, plain) in pairs.items() if ours and plain}
 
-    def of_ours(metric: str) -> list[float]:
-        return [of[OURS, metric] for of in programs if (OURS, metric) in of]
+    def of_ours(metric: str) -> dict[str, float]:
+        return {name: of[OURS, metric] for name, of in programs if (OURS, metric) in of}
 
-    equal = of_ours("equal")
+    equal = of_ours("equal").values()
     ratios = {
         "temporaries over the default's": over("temp_bytes", DEFAULT),
         "over the better order's": of_ours("temp_ratio"),
@@ -177,7 +179,7 @@ def _summary(programs: Sequence[Mapping[tuple[str, str], float]]) -> dict[str, s
         "resident memory": over("resident_bytes", DEFAULT),
     }
     line = {"number": str(len(programs))}
-    line |= {label: mean(dict(enumerate(some))) for label, some in ratios.items() if some}
+    line |= {label: mean(some) for label, some in ratios.items() if some}
     return line | ({"same bits": f"{sum(equal):.0f} of {len(equal)}"} if equal else {})
 
 

@@ -238,7 +238,7 @@ def page_of_sizes(rows: Sequence[Row], method: str, control: str) -> str:
 def page_of_random(rows: Sequence[Row]) -> str:
     """Table 2 of rows, the paper's numbers beside, and GFlowNet's differences, in Markdown."""
     every = "all families"
-    rows = [row | {"setting": every} for row in rows]
+    rows = [{**row, "setting": every} for row in rows]
     wide = (*SPEEDUPS, *DIVERSITY)
     table = [{"method": line.method} | _row(line.cells, wide) for line in over_graphs(rows, every)]
     table += [_paper_row(method, PAPER_TABLE_2, wide) for method in PAPER_TABLE_2]

@@ -3,6 +3,7 @@ training."""
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,17 +54,18 @@ def report_temperatures(policy: Path | None, settings: Settings, folder: Path) -
     """The rows of figure 3, and their means."""
     graph, count = makespan_graph("erdos_renyi", 0, settings.small_graph_ops), settings.samples
     sampled = comparison.sampled(graph, policy, settings.temperatures, count, settings.num_devices)
-    about = {KEY: keys.key(graph=graph, policy=keys.policy_content(policy), samples=count)}
-    about |= {"setting": f"{count} schedules at each temperature", "ops": graph.num_ops}
-    about |= {"graph": graph.name, "seed": 0}
+    setting = f"{count} schedules at each temperature"
+    about: dict[str, Any] = {"graph": graph.name, "seed": 0, "setting": setting}
+    about[KEY] = keys.key(graph=graph, policy=keys.policy_content(policy), samples=count)
+    about["ops"] = graph.num_ops
     rows = [
         about | {"method": name, "metric": metric, "value": value}
         for name, some in sampled.items()
         for metric, value in _spread(candidates.speedups(graph, some, settings.num_devices)).items()
     ]
     results.write_results(folder / "samples.csv", rows, (KEY, "setting", "ops"))
-    title = f"{graph.name}: speedups of {about['setting']}"
-    print(tables.text(title, tables.over_seeds(rows, about["setting"])))
+    title = f"{graph.name}: speedups of {setting}"
+    print(tables.text(title, tables.over_seeds(rows, setting)))
 
 
 def _spread(values: np.ndarray) -> dict[str, float]:

@@ -3,7 +3,7 @@
 import pytest
 
 from regal_jax.studies.comparison.searches import Run
-from regal_jax.studies.regal import evaluation_limits
+from regal_jax.studies.regal import evaluation_limits, limits_report
 
 REFERENCE = 300
 COSTS = {
@@ -73,3 +73,21 @@ def test_fewer_evaluations_are_those_until_the_references_value():
         50.0,
     )
     assert evaluation_limits.fewer_evaluations(ROWS, "as traced", "gas", REFERENCE) == (0.0, 0.0)
+
+
+def test_the_page_has_a_line_a_method_and_a_column_a_limit_that_was_reached():
+    rows = [
+        row | {"metric": f"cost@{limit}"}
+        for row in ROWS
+        for own, limit in (("cost@100", 1000), ("cost@300", 5000))
+        if row["metric"] == own
+    ]
+    caption, title, table = limits_report.page(rows).split("\n\n")
+    assert caption.startswith("Improvement over BRKGA with 5,000 evaluations")
+    assert title == "As traced, 2 graphs:"
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    assert lines[0] == ["method", "1,000", "5,000"]
+    assert lines[2:] == [
+        ["`brkga`", "-20.0 (n = 2)", "0.0 (n = 2)"],
+        ["`regal_paper`", "-15.0 (n = 2)", "0.0 (n = 2)"],
+    ]

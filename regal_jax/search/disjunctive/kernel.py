@@ -20,6 +20,10 @@ from regal_jax.native.random import below
 
 NONE = -1
 
+REACH = 50
+"""Ops of a block that one may pass: all of a job shop's, mostly, but blocks of some graphs have
+thousands, and looking at all moves would take their square."""
+
 
 class Instance(NamedTuple):
     """O ops; rows are in CSR form.
@@ -231,7 +235,9 @@ def _choose(instance, state, scratch, shortest, count, tally):
         while last + 1 < count and state.following[path[last]] == path[last + 1]:
             last += 1
         for kind in range(4):
-            for i in range(first, last + 1):
+            near_end = kind == 0 or kind == 3
+            for distance in range(min(last - first, REACH) + 1):
+                i = last - distance if near_end else first + distance
                 op, target, is_after = _move(path, first, last, i, kind)
                 if op == target or not _is_possible(instance, state, op, target, is_after):
                     continue

@@ -26,8 +26,8 @@ many searches, but no fewer than the second. On fresh job shops (6 sizes, 600,00
 30,000, and 4 to 16 schedules, differ by less than 0.5 %; Peng, Lue and Cheng have 12,500 and 30."""
 TENURE = 10
 """Moves that one is forbidden for, and as many more as a machine has ops for each machine."""
-CHUNK = 5000
-"""Moves between two looks at the clock."""
+CHUNK = 1_000_000
+"""Ops, of as many moves as have so many, between two looks at the clock: some tens of ms."""
 MOST_PAIRS = 2**24
 """Ops times the ops of the largest machine: it is kept until when each may not be before each."""
 BETWEEN = (0.3, 0.7)
@@ -62,25 +62,23 @@ def improve(
 
     Args:
       problem, machine: one with ``machines``, and these.
-      budget: its deadline is looked at every CHUNK moves. The search ends earlier at the lower
-        bound, and where a longest path has no two ops that could change places: it is optimal.
+      budget: the search ends earlier at the lower bound, and where a longest path has no two ops
+        that could change places: it is optimal.
       starts: float64[W, O], us: valid schedules, at no cost. The result is never longer than any.
     """
     rng = np.random.default_rng(budget.seed)
-    searcher = _Searcher(problem.graph, machine, rng)
+    searcher = _Searcher(problem.graph, machine, problem.lower_bound, rng)
     patience = min(PATIENCE, max(LEAST_PATIENCE, budget.evaluations // RUNS))
     first = [searcher.begin(start) for start in starts]
     shortest = np.unique([one.makespan for one in first], return_index=True)[1]
     waiting = [first[index] for index in shortest[:KEPT]]
     pool, history = list[Elite](), [(0, waiting[0].makespan)]
-    while not (searcher.spent >= budget.evaluations or searcher.is_optimal or budget.out_of_time):
+    while not searcher.is_done(history[-1][1], budget):
         begin = waiting.pop(0).start if waiting else _between(rng, pool)
         found = searcher.search(begin, budget, patience)
         pool = _best(pool, found)
         history.append((searcher.spent, min(history[-1][1], found.makespan)))
         budget.on_progress(*history[-1])
-        if history[-1][1] <= problem.lower_bound:
-            break
     best = min([*pool, *waiting], key=lambda one: one.makespan)
     return Result(problem.scheduled(best.start), searcher.spent, tuple(history))
 
@@ -88,11 +86,18 @@ def improve(
 class _Searcher:
     """Memory of the compiled loop."""
 
-    def __init__(self, graph: ComputationGraph, machine: np.ndarray, rng: np.random.Generator):
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        machine: np.ndarray,
+        bound: float,
+        rng: np.random.Generator,
+    ):
         num_ops, width = graph.num_ops, _width(machine)
         before, after = (_rows(graph, pair) for pair in ((1, 0), (0, 1)))
-        self._graph, self._machine = graph, machine
+        self._graph, self._machine, self._bound = graph, machine, bound
         self._levels = precedence.levels(graph)
+        self._chunk = max(1, CHUNK // max(num_ops, 1))
         self._instance = kernel.Instance(
             graph.duration, _slots(machine), before.offsets, before.values, *after
         )
@@ -113,10 +118,11 @@ class _Searcher:
         """Moves so far."""
         return int(self._tally.spent[0])
 
-    @property
-    def is_optimal(self) -> bool:
-        """Whether a schedule was found whose longest path can't be changed."""
-        return bool(self._tally.is_stuck[0])
+    def is_done(self, shortest: float, budget: Budget) -> bool:
+        """Whether no more moves may be made, or none is of use: the shortest schedule is at the
+        bound, or a longest path can't be changed."""
+        is_optimal = shortest <= self._bound or self._tally.is_stuck[0]
+        return bool(is_optimal or self.spent >= budget.evaluations or budget.out_of_time)
 
     def begin(self, start: np.ndarray) -> Elite:
         """Goes to the schedule with the machines' ops in the order of their starts, as early as
@@ -139,20 +145,12 @@ class _Searcher:
         kernel.keep(self._state, self._best)
         while not (
             self._tally.failures[0] >= patience
-            or self.spent >= budget.evaluations
-            or self.is_optimal
-            or budget.out_of_time
+            or self.is_done(float(self._best.makespan[0]), budget)
         ):
-            most = min(self.spent + CHUNK, budget.evaluations)
+            most = min(self.spent + self._chunk, budget.evaluations)
             kernel.descend(
-                self._instance,
-                self._state,
-                self._scratch,
-                self._best,
-                self._tally,
-                self._tenure,
-                patience,
-                most,
+                *(self._instance, self._state, self._scratch, self._best, self._tally),
+                *(self._tenure, patience, most),
             )
         return Elite(float(self._best.makespan[0]), self._best.head.copy())
 

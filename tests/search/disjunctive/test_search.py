@@ -78,7 +78,7 @@ def test_many_ops_without_duration_contradict_no_precedence(seed):
 def test_heads_and_tails_are_longest_paths():
     graph = random_machines(3, 30, capacity=(1, 1, 1), density=0.1, whole=False)
     machine = search.machines(graph)
-    searcher = search._Searcher(graph, machine, np.random.default_rng(0))
+    searcher = search._Searcher(graph, machine, 0.0, np.random.default_rng(0))
     for start in starts_of(graph):
         elite = searcher.search(start, Budget(searcher.spent + 50), 1000)
         state = searcher._state

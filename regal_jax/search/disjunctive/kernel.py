@@ -161,11 +161,10 @@ def descend(instance, state, scratch, best, tally, tenure, patience, most):
         tally.spent[0] = now + 1
         until = now + tenure + below(tally.random, tenure + 1)
         _make(state, scratch.chosen, size, is_after)
-        if timed(instance, state, scratch):
-            _forbid(instance, scratch, size, is_after, until)
-        else:
+        is_made = timed(instance, state, scratch)
+        _forbid(instance, scratch, size, is_after, is_made, until)
+        if not is_made:
             _undo(state, scratch, size, is_after)
-            _forbid(instance, scratch, size, not is_after, until)
             timed(instance, state, scratch)
         tally.failures[0] += 1
         if state.makespan[0] < best.makespan[0]:
@@ -353,26 +352,30 @@ def _expected(instance, state, scratch, size, is_after):
 
 
 @inlined
+def _pair(sequence, size, is_after, j):
+    """One of the pairs of ops that a move brings in an order: which is before which."""
+    if is_after:
+        return sequence[j], sequence[size - 1]
+    return sequence[0], sequence[j + 1]
+
+
+@inlined
 def _is_forbidden(instance, scratch, size, is_after, now):
     """Whether an op would come before one that it may not."""
-    sequence, slot = scratch.sequence, instance.slot
     for j in range(size - 1):
-        one, other = (
-            (sequence[j], sequence[size - 1]) if is_after else (sequence[0], sequence[j + 1])
-        )
-        if scratch.forbidden[one, slot[other]] > now:
+        one, other = _pair(scratch.sequence, size, is_after, j)
+        if scratch.forbidden[one, instance.slot[other]] > now:
             return True
     return False
 
 
 @inlined
-def _forbid(instance, scratch, size, is_after, until):
-    """The reverse of a move that was made is forbidden until then."""
-    chosen = scratch.chosen
+def _forbid(instance, scratch, size, is_after, is_made, until):
+    """The reverse of a move that was made is forbidden until then, or one that can't be made."""
     for j in range(size - 1):
-        one, other = chosen[j + 1], chosen[0]
-        if is_after:
-            one, other = chosen[size - 1], chosen[j]
+        one, other = _pair(scratch.chosen, size, is_after, j)
+        if is_made:
+            one, other = other, one
         scratch.forbidden[one, instance.slot[other]] = until
 
 

@@ -63,6 +63,7 @@ PAPERS = {
         *("methods/dispatching", "methods/sequencing", "methods/next_op", "policies/choosing"),
         *("training/self_labelling", "environments/ordering"),
     ),
+    "Tabu search with path relinking (Peng, Lue and Cheng 2015)": ("search/disjunctive",),
     "Moccasin (arXiv 2304.14463)": ("search/cp_sat/recompute",),
 }
 

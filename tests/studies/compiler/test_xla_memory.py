@@ -29,6 +29,17 @@ def test_bits_are_compared_not_values():
     assert not side_by_side.same_bits(jnp.float32(1.0), jnp.nextafter(1.0, 2.0))
 
 
+def test_differences_are_over_the_largest_number_and_same_holes_are_none():
+    holes = [np.array([np.nan, np.inf, 2.0]), np.array([1j, 1 + 1j])]
+    assert side_by_side.largest_difference(holes, holes) == 0.0
+    other = [np.array([np.nan, np.inf, 2.5]), np.array([1j, 1 + 1j])]
+    assert side_by_side.largest_difference(holes, other) == 0.25
+    turned = [holes[0], np.array([1j, 1 - 1j])]
+    assert side_by_side.largest_difference(holes, turned) == 1.0
+    assert side_by_side.largest_difference(np.array([1.0, np.nan]), np.array([1.0, 1.0])) == np.inf
+    assert side_by_side.largest_difference([], []) == 0.0
+
+
 def test_a_program_runs_in_both_orders():
     found = side_by_side.compare("mmoe/inference", OPTIONS, pairs=2)
     assert found["equal"] == 1

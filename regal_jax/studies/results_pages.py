@@ -233,9 +233,6 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
             gflownet_tables.page_of_sizes, method="gflownet", control="list_sampling"
         ),
         "gflownet_random": gflownet_tables.page_of_random,
-        "gflownet_losses": gflownet_tables.page_of_variants,
-        "gflownet_regimes": gflownet_tables.page_of_variants,
-        "gflownet_temperatures": gflownet_tables.page_of_variants,
         "topoformer_layered": functools.partial(
             topoformer_tables.page, topoformer_tables.PAPER_TABLE_1
         ),

@@ -246,17 +246,6 @@ def page_of_random(rows: Sequence[Row]) -> str:
     return f"{_asked(rows)}\n\n{tables.markdown_table(table)}\n\n{pairs}"
 
 
-def page_of_variants(rows: Sequence[Row]) -> str:
-    """Trainings, or temperatures, that are compared (``report.report_variants``), in Markdown."""
-    lines = over_seeds(rows, _setting(rows))
-    table = [
-        {"method": line.method, "seeds": str(line.size)} | _row(line.cells, list(line.cells))
-        for line in lines
-    ]
-    caption = f"{_setting(rows).capitalize()}: speedups, mean and standard deviation over seeds."
-    return f"{caption}\n\n{tables.markdown_table(table)}\n"
-
-
 def page_of_pairs(
     method: str,
     rows: Sequence[Row],

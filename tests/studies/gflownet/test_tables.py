@@ -253,17 +253,3 @@ def test_the_page_of_random_graphs_puts_families_together_beside_table_2():
     assert words(flow).startswith("| gflownet | 1.50 (n = 2) | 1.50 (n = 2) |")
     assert any(words(line).startswith("| gflownet (paper) | 3.46") for line in paper)
     assert words(pairs.splitlines()[-1]) == "| list_sampling | +0.50 (n = 2) | +0.50 (n = 2) |"
-
-
-def test_the_page_of_variants_is_over_seeds():
-    rows = [
-        row | {"setting": "losses"}
-        for method, values in (("one", [1.0, 3.0]), ("two", [2.0, 2.0]))
-        for row in rows_of(method, "quarter_4", {"losses": values})
-    ]
-    caption, table = tables.page_of_variants(rows).split("\n\n")
-    assert caption == "Losses: speedups, mean and standard deviation over seeds."
-    header, _, one, two = table.splitlines()
-    assert words(header) == "| method | seeds | Quarter 4 |"
-    assert words(one) == "| one | 2 | 2.00 ± 1.41 |"
-    assert words(two) == "| two | 2 | 2.00 ± 0.00 |"

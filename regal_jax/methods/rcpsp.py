@@ -23,7 +23,7 @@ from regal_jax.training import checkpoints
 CP_SAT_SECONDS = 60.0
 """Time limit of CP-SAT unless one is given; the one-shot paper's is a day."""
 FIRST_PART = 10
-"""Of this, the justification search before it has one part."""
+"""Of this, the search before it has one part."""
 LEAST_SECONDS = 0.1
 """What CP-SAT has in any case, to prove what was found."""
 WORKERS = 2
@@ -53,14 +53,13 @@ def run_auto(problem: MachineProblem, budget: Budget) -> Result:
     count = min(one_shot.SAMPLES, budget.evaluations // SAMPLES_PART)
     drawn = _samples(problem, budget.seed, count) if count else None
     if drawn is None:
-        run = run_justification if machine is None else run_tabu
-        return run(problem, budget)
+        return _searched(problem, budget)
     drawn_for, chromosomes = drawn
     begin = best_of_chromosomes(drawn_for, budget, chromosomes)
     later, starts = budget.after(begin), drawn_for.starts(chromosomes)
     if machine is None:
         return best_of(begin, run_justification(problem, later, starts))
-    return best_of(begin, disjunctive.improve(problem, machine, later, starts))
+    return _after(begin, disjunctive.improve(problem, machine, later, starts))
 
 
 @_method("tabu", evaluations=some_seconds)
@@ -77,8 +76,19 @@ def run_tabu(problem: MachineProblem, budget: Budget) -> Result:
     genes = np.stack([rules.genes(rule(problem.graph)) for rule in rules.RULES.values()])
     genes = genes[: budget.evaluations]
     begin = best_of_chromosomes(serial, budget, genes)
-    later = disjunctive.improve(problem, machine, budget.after(begin), serial.starts(genes))
-    return best_of(begin, later)
+    later = budget.after(begin)
+    return _after(begin, disjunctive.improve(problem, machine, later, serial.starts(genes)))
+
+
+def _searched(problem: MachineProblem, budget: Budget) -> Result:
+    """From the priority rules' schedules on, by the search that is for such machines."""
+    is_for_tabu = disjunctive.machines(problem.graph) is not None
+    return (run_tabu if is_for_tabu else run_justification)(problem, budget)
+
+
+def _after(begin: Result, later: Result) -> Result:
+    """The best of both, where the second may have had nothing to do."""
+    return best_of(begin, later) if later.evaluations else begin
 
 
 def _samples(
@@ -110,12 +120,10 @@ def run_justification(
 
 @_method("cp_sat", paper="one_shot_priority_sampling, 5")
 def run_cp_sat(problem: MachineProblem, budget: Budget) -> Result:
-    """CP-SAT from the schedule of the justification search, which has a tenth of the time at most;
-    its evaluations are counted."""
+    """CP-SAT from the schedule of tabu search, on machines that run one op at a time, else of the
+    justification search, which have a tenth of the time at most; their evaluations are counted."""
     seconds = min(budget.seconds_left, CP_SAT_SECONDS)
-    begin = run_justification(
-        problem, budget._replace(deadline=time.perf_counter() + seconds / FIRST_PART)
-    )
+    begin = _searched(problem, budget._replace(deadline=time.perf_counter() + seconds / FIRST_PART))
     left = max(min(budget.seconds_left, CP_SAT_SECONDS), LEAST_SECONDS)
     solution = rcpsp.solve(
         problem.graph, seconds=left, start=begin.schedule.start, seed=budget.seed, workers=WORKERS

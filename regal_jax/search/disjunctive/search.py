@@ -65,22 +65,26 @@ def improve(
       budget: the search ends earlier at the lower bound, and where a longest path has no two ops
         that could change places: it is optimal.
       starts: float64[W, O], us: valid schedules, at no cost. The result is never longer than any.
+
+    Returns the best, and after each tabu search what was spent and the shortest makespan.
     """
     rng = np.random.default_rng(budget.seed)
     searcher = _Searcher(problem.graph, machine, problem.lower_bound, rng)
     patience = min(PATIENCE, max(LEAST_PATIENCE, budget.evaluations // RUNS))
     first = [searcher.begin(start) for start in starts]
-    shortest = np.unique([one.makespan for one in first], return_index=True)[1]
-    waiting = [first[index] for index in shortest[:KEPT]]
-    pool, history = list[Elite](), [(0, waiting[0].makespan)]
-    while not searcher.is_done(history[-1][1], budget):
-        begin = waiting.pop(0).start if waiting else _between(rng, pool)
+    different = np.unique([one.makespan for one in first], return_index=True)[1]
+    waiting = [first[index] for index in different[:KEPT]]
+    pool, history, shortest = list[Elite](), list[tuple[int, float]](), waiting[0].makespan
+    while not searcher.is_done(shortest, budget):
+        spent, begin = searcher.spent, waiting.pop(0).start if waiting else _between(rng, pool)
         found = searcher.search(begin, budget, patience)
         pool = _best(pool, found)
-        history.append((searcher.spent, min(history[-1][1], found.makespan)))
-        budget.on_progress(*history[-1])
+        shortest = min(shortest, found.makespan)
+        if searcher.spent > spent:
+            history.append((searcher.spent, shortest))
+            budget.on_progress(*history[-1])
     best = min([*pool, *waiting], key=lambda one: one.makespan)
-    return Result(problem.scheduled(best.start), searcher.spent, tuple(history))
+    return Result(problem.scheduled(best.start), searcher.spent, tuple(history) or ((0, shortest),))
 
 
 class _Searcher:

@@ -20,6 +20,8 @@ from regal_jax.native.random import below
 
 NONE = -1
 
+ENDS = 4
+"""Kinds of moves at the ends of blocks."""
 REACH = 50
 """Ops of a block that one may pass: all of a job shop's, mostly, but blocks of some graphs have
 thousands, and looking at all moves would take their square."""
@@ -224,47 +226,64 @@ def _choose(instance, state, scratch, shortest, count, tally):
     whether one goes behind the others); none if there is no move.
 
     A forbidden move counts where it is expected to be shorter than ever, or where all are
-    forbidden: then one of them at random.
+    forbidden: then one of them at random. Without any move at the ends of blocks neighbours within
+    them change places.
     """
-    path, first = scratch.path, 0
-    cost, equal, others = np.inf, 0, 0
-    chosen_size, chosen_after = 0, False
-    while first < count:
-        last = first
-        while last + 1 < count and state.following[path[last]] == path[last + 1]:
-            last += 1
-        for kind in range(4):
-            near_end = kind == 0 or kind == 3
-            for distance in range(min(last - first, REACH) + 1):
-                i = last - distance if near_end else first + distance
-                op, target, is_after = _move(path, first, last, i, kind)
-                if op == target or not _is_possible(instance, state, op, target, is_after):
-                    continue
-                size = _sequence(state, scratch.sequence, op, target, is_after)
-                expected = _expected(instance, state, scratch, size, is_after)
-                forbidden = _is_forbidden(instance, scratch, size, is_after, tally.spent[0])
-                if forbidden and expected >= shortest:
-                    others += 1
-                    is_better = cost == np.inf and below(tally.random, others) == 0
-                elif expected == cost:
-                    equal += 1
-                    is_better = below(tally.random, equal) == 0
-                else:
-                    is_better = expected < cost
-                    if is_better:
-                        cost, equal = expected, 1
-                if is_better:
-                    chosen_size, chosen_after = size, is_after
-                    for j in range(size):
-                        scratch.chosen[j] = scratch.sequence[j]
-        first = last + 1
-    return chosen_size, chosen_after
+    path, kinds = scratch.path, 0
+    chosen = (np.inf, 0, 0, 0, False)
+    while chosen[3] == 0 and kinds <= ENDS:
+        first = 0
+        while first < count:
+            last = first
+            while last + 1 < count and state.following[path[last]] == path[last + 1]:
+                last += 1
+            for kind in range(kinds, max(kinds + 1, ENDS)):
+                chosen = _of_block(
+                    instance, state, scratch, shortest, tally, (first, last, kind), chosen
+                )
+            first = last + 1
+        kinds += ENDS
+    return chosen[3], chosen[4]
+
+
+@inlined
+def _of_block(instance, state, scratch, shortest, tally, block, chosen):
+    """The better of a move and those of a kind in a block: (its makespan, how many there are of
+    that, and of forbidden ones, its size, whether it goes behind)."""
+    first, last, kind = block
+    cost, equal, others, chosen_size, chosen_after = chosen
+    for distance in range((last - first if kind == ENDS else min(last - first, REACH)) + 1):
+        i = last - distance if kind == 0 or kind == 3 else first + distance
+        op, target, is_after = _move(scratch.path, first, last, i, kind)
+        if op == target or not _is_possible(instance, state, op, target, is_after):
+            continue
+        size = _sequence(state, scratch.sequence, op, target, is_after)
+        expected = _expected(instance, state, scratch, size, is_after)
+        forbidden = _is_forbidden(instance, scratch, size, is_after, tally.spent[0])
+        if forbidden and expected >= shortest:
+            others += 1
+            is_better = cost == np.inf and below(tally.random, others) == 0
+        elif expected == cost:
+            equal += 1
+            is_better = below(tally.random, equal) == 0
+        else:
+            is_better = expected < cost
+            if is_better:
+                cost, equal = expected, 1
+        if is_better:
+            chosen_size, chosen_after = size, is_after
+            for j in range(size):
+                scratch.chosen[j] = scratch.sequence[j]
+    return cost, equal, others, chosen_size, chosen_after
 
 
 @inlined
 def _move(path, first, last, i, kind):
     """(op, target, whether it goes behind the target): of a block, with one of its ops, its move
-    to the end, to the beginning, or the first op behind it, the last before it."""
+    to the end, to the beginning, or the first op behind it, the last before it, or it behind the
+    next one (ENDS)."""
+    if kind == ENDS:
+        return path[i], path[min(i + 1, last)], True
     if kind == 0:
         return path[i], path[last], True
     if kind == 1:

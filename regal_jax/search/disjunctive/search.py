@@ -62,8 +62,8 @@ def improve(
 
     Args:
       problem, machine: one with ``machines``, and these.
-      budget: the search ends earlier at the lower bound, and where a longest path has no two ops
-        that could change places: it is optimal.
+      budget: the search ends earlier at the lower bound, and where no neighbours on a longest path
+        could change places: it is optimal.
       starts: float64[W, O], us: valid schedules, at no cost. The result is never longer than any.
 
     Returns the best, and after each tabu search what was spent and the shortest makespan.
@@ -138,7 +138,7 @@ class _Searcher:
         self._state.previous[:] = self._state.following[:] = kernel.NONE
         self._state.previous[order[1:][follows]] = order[:-1][follows]
         self._state.following[order[:-1][follows]] = order[1:][follows]
-        assert kernel.timed(self._instance, self._state, self._scratch)
+        kernel.timed(self._instance, self._state, self._scratch)  # starts contradict no precedence
         return Elite(float(self._state.makespan[0]), self._state.head.copy())
 
     def search(self, start: np.ndarray, budget: Budget, patience: int) -> Elite:

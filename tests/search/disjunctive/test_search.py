@@ -120,3 +120,20 @@ def test_what_both_schedules_order_alike_stays_so():
     between = search._between(rng, [search.Elite(0.0, one), search.Elite(0.0, other)])
     alike = (one[:, None] < one) & (other[:, None] < other)
     assert np.all((between[:, None] < between)[alike])
+
+
+def test_a_block_whose_ends_are_fixed_is_changed_inside():
+    """Two machines: 0, 1, 2, 3 in a row on the first, the first and last pairs bound, and ops of
+    the second behind 1 and before 2, so that nothing may surely go behind 3 or before 0."""
+    graph = ComputationGraph.create(
+        num_ops=7,
+        producer=[0, 2, 1, 4, 6],
+        size=np.zeros(5, int),
+        consumers=[[1], [3], [4], [5], [2]],
+        duration=[2.0, 2.0, 2.0, 2.0, 4.0, 4.0, 1.0],
+        machine_type=[0, 0, 0, 0, 1, 1, 1],
+        capacity=[1, 1],
+    )
+    found = improved(graph, 200, starts=starts_of(graph, ("lpt",)))
+    check_valid(graph, found.schedule.start)
+    assert found.schedule.makespan == least_makespan(graph)

@@ -49,7 +49,6 @@ def run_auto(problem: MachineProblem, budget: Budget) -> Result:
     """A policy's samples, where one is shipped for such graphs, and what goes on from them: tabu
     search on machines that run one op at a time, else the justification search."""
     budget.check()
-    machine = disjunctive.machines(problem.graph)
     count = min(one_shot.SAMPLES, budget.evaluations // SAMPLES_PART)
     drawn = _samples(problem, budget.seed, count) if count else None
     if drawn is None:
@@ -57,6 +56,7 @@ def run_auto(problem: MachineProblem, budget: Budget) -> Result:
     drawn_for, chromosomes = drawn
     begin = best_of_chromosomes(drawn_for, budget, chromosomes)
     later, starts = budget.after(begin), drawn_for.starts(chromosomes)
+    machine = disjunctive.machines(problem.graph)
     if machine is None:
         return best_of(begin, run_justification(problem, later, starts))
     return _after(begin, disjunctive.improve(problem, machine, later, starts))

@@ -61,6 +61,13 @@ class State(NamedTuple):
     makespan: np.ndarray
 
 
+class Best(NamedTuple):
+    """The shortest schedule: ``head`` and ``makespan`` of its State."""
+
+    head: np.ndarray
+    makespan: np.ndarray
+
+
 class Scratch(NamedTuple):
     """Working arrays.
 
@@ -149,7 +156,7 @@ def descend(instance, state, scratch, best, tally, tenure, patience, most):
     """Makes the best move that isn't forbidden, again and again, whether it gains or not.
 
     Args:
-      best: State; gets the shortest schedule since ``failures`` was 0.
+      best: gets the shortest schedule since ``failures`` was 0.
       tenure: moves for which one may not be undone; up to twice as many.
       patience: ends after so many moves without a shorter schedule; most: after so many in all.
     """
@@ -176,11 +183,9 @@ def descend(instance, state, scratch, best, tally, tenure, patience, most):
 
 @jit
 def keep(state, best):
-    """Copies a schedule."""
-    for op in range(len(state.previous)):
-        best.previous[op], best.following[op] = state.previous[op], state.following[op]
-        best.order[op] = state.order[op]
-        best.head[op], best.tail[op] = state.head[op], state.tail[op]
+    """Copies a schedule's starts."""
+    for op in range(len(state.head)):
+        best.head[op] = state.head[op]
     best.makespan[0] = state.makespan[0]
 
 

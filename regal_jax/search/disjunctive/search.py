@@ -105,7 +105,12 @@ class _Searcher:
         self._instance = kernel.Instance(
             graph.duration, _slots(machine), before.offsets, before.values, *after
         )
-        self._state, self._best = _empty(num_ops), _empty(num_ops)
+        self._state = kernel.State(
+            *(np.zeros(num_ops, np.int32) for _ in range(3)),
+            *(np.zeros(num_ops) for _ in range(2)),
+            np.zeros(1),
+        )
+        self._best = kernel.Best(np.zeros(num_ops), np.zeros(1))
         self._scratch = kernel.Scratch(
             *(np.zeros(num_ops, np.int32) for _ in range(4)),
             np.zeros(num_ops),
@@ -175,14 +180,6 @@ def _best(pool: list[Elite], found: Elite) -> list[Elite]:
     if any(np.array_equal(found.start, one.start) for one in pool):
         return pool
     return sorted([*pool, found], key=lambda one: one.makespan)[:KEPT]
-
-
-def _empty(num_ops: int) -> kernel.State:
-    return kernel.State(
-        *(np.zeros(num_ops, np.int32) for _ in range(3)),
-        *(np.zeros(num_ops) for _ in range(2)),
-        np.zeros(1),
-    )
 
 
 def _rows(graph: ComputationGraph, pair: tuple[int, int]):

@@ -56,7 +56,12 @@ def report_temperatures(policy: Path | None, settings: Settings, folder: Path) -
     sampled = comparison.sampled(graph, policy, settings.temperatures, count, settings.num_devices)
     setting = f"{count} schedules at each temperature"
     about: dict[str, Any] = {"graph": graph.name, "seed": 0, "setting": setting}
-    about[KEY] = keys.key(graph=graph, policy=keys.policy_content(policy), samples=count)
+    about[KEY] = keys.key(
+        graph=graph,
+        policy=keys.policy_content(policy),
+        samples=count,
+        num_devices=settings.num_devices,
+    )
     about["ops"] = graph.num_ops
     rows = [
         about | {"method": name, "metric": metric, "value": value}

@@ -72,17 +72,16 @@ def measure(
 def table(rows: Sequence[Row]) -> list[dict[str, str]]:
     """A line a program: bytes beyond the arguments and estimated time, over XLA's."""
     lines = []
-    for name in dict.fromkeys(row["graph"] for row in rows):
-        of = {(r["method"], r["metric"]): r["value"] for r in rows if r["graph"] == name}
+    for name, of in by_program(rows).items():
         ways = {r["method"]: r["segments"] for r in rows if r["graph"] == name}
-        line = {"program": name, "XLA": human_bytes(float(of[PLAIN, "total_bytes"]))}
-        line["ours"] = human_bytes(float(of[OURS, "total_bytes"]))
-        beside = float(of.get((PLAIN, "collectives"), 0)) > 0
+        line = {"program": name, "XLA": human_bytes(of[PLAIN, "total_bytes"])}
+        line["ours"] = human_bytes(of[OURS, "total_bytes"])
+        beside = of.get((PLAIN, "collectives"), 0) > 0
         if beside:
             line["XLA: beside work"] = _beside(of, PLAIN)
         for label, method in (("", OURS), ("in time: ", IN_TIME)):
-            line[f"{label}bytes"] = f"{float(of[method, 'ratio']):.3f}"
-            line[f"{label}time"] = f"{float(of[method, 'time_ratio']):.3f}"
+            line[f"{label}bytes"] = f"{of[method, 'ratio']:.3f}"
+            line[f"{label}time"] = f"{of[method, 'time_ratio']:.3f}"
             if beside:
                 line[f"{label}beside work"] = _beside(of, method)
             line[f"{label}order/cuts"] = ways[method]
@@ -90,7 +89,15 @@ def table(rows: Sequence[Row]) -> list[dict[str, str]]:
     return lines
 
 
-def _beside(of: Mapping[tuple[Any, Any], Any], method: str) -> str:
+def by_program(rows: Sequence[Row]) -> dict[str, dict[tuple[str, str], float]]:
+    """Values by method and metric, by program."""
+    found: dict[str, dict[tuple[str, str], float]] = {}
+    for row in rows:
+        found.setdefault(row["graph"], {})[row["method"], row["metric"]] = float(row["value"])
+    return found
+
+
+def _beside(of: Mapping[tuple[str, str], float], method: str) -> str:
     """How many collectives have other work beside them, of how many."""
     return f"{of[method, 'overlapped']:.0f} of {of[method, 'collectives']:.0f}"
 

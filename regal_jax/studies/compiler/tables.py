@@ -10,13 +10,8 @@ from regal_jax.studies.compiler import (
     memory_budget,
     search_costs,
 )
-from regal_jax.studies.compiler.xla_memory import (
-    DEFAULT,
-    MEMORY,
-    OURS,
-    by_program,
-    summary,
-)
+from regal_jax.studies.compiler.accelerator_memory import by_program
+from regal_jax.studies.compiler.xla_memory import DEFAULT, MEMORY, OURS, summary
 
 Line = dict[str, str]
 

@@ -19,7 +19,7 @@ from regal_jax.reporting.results import Row
 from regal_jax.reporting.tables import human_bytes
 from regal_jax.studies import keys
 from regal_jax.studies.compiler import side_by_side
-from regal_jax.studies.compiler.accelerator_memory import mean
+from regal_jax.studies.compiler.accelerator_memory import by_program, mean
 from regal_jax.studies.compiler.sharded import SHARDINGS
 from regal_jax.studies.flags import option
 from regal_jax.studies.kept import KEY, KeptRows
@@ -141,14 +141,6 @@ def summary(rows: Sequence[Row]) -> list[dict[str, str]]:
         {"programs": group} | _summary([(name, of[name]) for name in names])
         for group, names in groups.items()
     ]
-
-
-def by_program(rows: Sequence[Row]) -> dict[str, dict[tuple[str, str], float]]:
-    """Values by method and metric, by program."""
-    found: dict[str, dict[tuple[str, str], float]] = {}
-    for row in rows:
-        found.setdefault(row["graph"], {})[row["method"], row["metric"]] = float(row["value"])
-    return found
 
 
 def _group(name: str) -> str:

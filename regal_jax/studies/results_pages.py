@@ -216,6 +216,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "sequencing_paired": functools.partial(paired_of_machines, "sequencing"),
         "one_shot_graphs": gaps_of_machines,
         "one_shot_graphs_paired": functools.partial(paired_of_machines, "one_shot"),
+        "one_shot_projects": gaps_of_machines,
         "one_shot_tpch": makespans_of_tpch,
         "one_shot_tpch_paired": functools.partial(paired_of_machines, "one_shot"),
         "gflownet_robust": gflownet_tables.page,

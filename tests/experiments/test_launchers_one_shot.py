@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from regal_jax.policies.one_shot.policy import OneShotConfig
+from regal_jax.reporting import results
 from regal_jax.training import checkpoints
 from tests.experiments.test_launchers import launch
 from tests.experiments.test_launchers_ablations import SMOKE, launch_twice
@@ -155,6 +156,9 @@ def test_one_shot_projects_smoke(tmp_path):
         assert f"`{label}`" in methods_of(output)
     row = next(line for line in output.splitlines() if line.startswith("`best rule serial`"))
     assert row.split()[3] == "0.0"
+    rows = results.read_results(tmp_path / "out" / "table.csv")
+    known = [row for row in rows if row["method"] == "best known"]
+    assert {row["graph"] for row in known} == {"one", "two"}
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,6 @@ def test_the_launcher_says_what_differs_in_a_line_each(repository):
         command = [sys.executable, str(script), f"--folder={repository}", *flags]
         return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
-    (repository / "docs" / "results" / "regal.md").unlink()  # a second for each of its tables
     page = repository / "docs" / "results" / "xla.md"
     page.write_text("# XLA\nIt needs 28 % less.\n")
     checked = launch("--check")

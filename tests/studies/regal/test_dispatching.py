@@ -3,7 +3,6 @@
 import dataclasses
 from pathlib import Path
 
-import pytest
 from absl.flags import FlagValues
 
 from regal_jax.datasets import corpora
@@ -17,29 +16,20 @@ from regal_jax.training.settings import graphs_fingerprint
 FLAGS = Path(__file__).parents[3] / "experiments" / "flags" / "small" / "regal_dispatch.flags"
 
 
-@pytest.fixture(scope="module")
-def settings():
+def test_the_flags_are_those_of_the_shipped_policy():
     values, defaults = FlagValues(), Settings()
     flags.define(defaults, values)
     values(["", f"--flagfile={FLAGS}"])
-    return flags.read(defaults, values)
-
-
-def test_the_flags_are_those_of_the_shipped_policy(settings):
+    settings = flags.read(defaults, values)
     _, config, about = load_policy(shipped_policy("rules"), DispatchConfig)
     assert config == settings.dispatch
     assert about["pool"] == dataclasses.asdict(settings.pool)
     assert about["training"] == dataclasses.asdict(settings.training)
-    validation = corpora.validation_graphs(
-        settings.dataset, settings.validation_ops, max_graphs=settings.validation_graphs
-    )
-    assert about["validation"] == graphs_fingerprint(validation)
-
-
-@pytest.mark.slow  # half a minute, for thousands of problems of the graphs that others check, too
-def test_its_training_graphs_are_those_of_the_flags(settings):
-    _, _, about = load_policy(shipped_policy("rules"), DispatchConfig)
     training = corpora.training_graphs(
         settings.dataset, settings.copies, settings.train_ops, max_graphs=settings.train_graphs
     )
     assert about["graphs"] == graphs_fingerprint(training)
+    validation = corpora.validation_graphs(
+        settings.dataset, settings.validation_ops, max_graphs=settings.validation_graphs
+    )
+    assert about["validation"] == graphs_fingerprint(validation)

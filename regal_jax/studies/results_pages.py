@@ -129,7 +129,7 @@ def gaps_of_machines(rows: Sequence[Row]) -> str:
     """Machine problems' gaps from the best, in Markdown."""
     best = {name: float(known["upper_bound"]) for name, known in classic_bounds().items()}
     caption = (
-        "Percent above the best known makespans (of generated graphs: the best in the table), mean"
+        "Percent above the best known makespans (where none is known: the best in the table), mean"
         " and\n95 % interval over graphs, whose number stands beside the setting."
     )
     return f"{caption}\n\n{tables.markdown_table(gaps(rows, best))}\n"

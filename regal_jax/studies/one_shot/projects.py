@@ -74,10 +74,10 @@ def study(settings: Settings, folder: Path) -> None:
 
 def known_rows(rows: Sequence[Row], bounds: Mapping[str, Bounds]) -> list[Row]:
     """The best known makespans, as rows of one more method."""
-    graphs = {row["graph"]: row for row in rows}
-    blank = {"method": "best known", "seed": 0, "evaluations": "", "budget": "", "policy": ""}
+    of_graph = {row["graph"]: row for row in rows}
+    known = {graph: bounds[graph].upper for graph in of_graph}
+    own = {"method": "best known", "seed": 0, "evaluations": "", "budget": "", "policy": ""}
     return [
-        row | blank | {"value": upper, KEY: keys.key(graph=graph, best_known=upper)}
-        for graph, row in graphs.items()
-        for upper in [bounds[graph].upper]
+        row | own | {"value": known[graph], KEY: keys.key(graph=graph, best_known=known[graph])}
+        for graph, row in of_graph.items()
     ]

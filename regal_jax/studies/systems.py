@@ -82,7 +82,8 @@ def _next_op(read: Read) -> dict[str, str]:
 
 def _one_shot(read: Read) -> dict[str, str]:
     what = "Gumbel-top-k on machine types"
-    lines = paired_table(read("one_shot_graphs"), "one_shot")
+    pages = "one_shot_graphs", "one_shot_real"
+    lines = [line for page in pages for line in paired_table(read(page), "one_shot")]
     text = _range(lines, "shorter", "noisy_rule", "256")
     return _line("One-shot sampling", what, text, "one_shot")
 

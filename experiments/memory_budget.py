@@ -2,8 +2,9 @@
 
   python experiments/memory_budget.py --flagfile=experiments/flags/smoke/memory_budget.flags
 
-Each program is fitted by rj.fit into 80, 60, 50 and 40 % of the bytes that it needs beyond its
-arguments, and into what each policy needs. Nothing runs; results are rows of a CSV; a run resumes.
+Each program is fitted by rj.fit and by rj.jit, which orders what the compiler makes of it, too,
+into 80, 60, 50 and 40 % of the bytes that it needs beyond its arguments, and into what each policy
+needs. Nothing runs; results are rows of a CSV; a run resumes.
 """
 
 import jax
@@ -22,13 +23,14 @@ def main(settings, folder) -> None:
     jax.config.update("jax_enable_compilation_cache", False)  # programs are compiled, not run
     target = accelerator(settings.accelerator) if settings.accelerator else None
     rows = memory_budget.measure(settings, target, folder() / "results.csv")
-    for title, make in (
-        ("Bytes beyond the arguments and FLOPs, over XLA's own choice", memory_budget.table),
-        ("Budgets", memory_budget.budgets),
-        ("Against policies", memory_budget.against),
-        ("Run beside the plain program", memory_budget.runs),
-    ):
-        print(f"{title}\n{tables.text_table(make(rows))}\n")
+    for ours, label in memory_budget.LABELS.items():
+        for title, make in (
+            ("bytes beyond the arguments and FLOPs, over XLA's own choice", memory_budget.table),
+            ("budgets", memory_budget.budgets),
+            ("against policies", memory_budget.against),
+        ):
+            print(f"{label}, {title}\n{tables.text_table(make(rows, ours))}\n")
+    print(f"Run beside the plain program\n{tables.text_table(memory_budget.runs(rows))}\n")
 
 
 if __name__ == "__main__":

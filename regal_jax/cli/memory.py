@@ -1,8 +1,8 @@
 """Compiles a function for an accelerator that this machine need not have, and prints its memory.
 
 With --jit the function is compiled as rj.jit would, too, beside XLA's own choice; with --budget as
-rj.fit would, which computes parts of it again until it fits; --frontier prints what memory costs in
-FLOPs. A guard for training code: over --limit, more than --tolerance above a --baseline, or where
+rj.fit would, which computes parts of it again until it fits, or with both as rj.jit would within
+the budget; --frontier prints what memory costs in FLOPs. A guard for training code: over --limit, more than --tolerance above a --baseline, or where
 nothing fits the --budget, the exit status is 1.
 
 examples:
@@ -55,7 +55,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--budget",
         type=flags.byte_count,
         metavar="BYTES",
-        help="compile it as rj.fit does, too: parts are computed again until it fits, as 16GiB",
+        help="compile it within it, too, as rj.fit does, or rj.jit with --jit: parts are computed"
+        " again until it fits, as 16GiB",
     )
     parser.add_argument(
         "--frontier", action="store_true", help="print memory against FLOPs, as rj.frontier does"
@@ -118,8 +119,9 @@ def _measured(options: argparse.Namespace) -> dict[str, Measurement]:
         found = {"jax.jit": measure(fn, *args, accelerator=target)}
         if options.jit:
             make = reschedule if hasattr(fn, "lower") else jit
-            found["rj.jit"] = measure(make(fn), *args, accelerator=target)
-        if options.budget is not None:
+            made = make(fn, memory_budget=options.budget)
+            found["rj.jit"] = measure(made, *args, accelerator=target)
+        elif options.budget is not None:
             fitted = fit(fn, *args, memory_budget=options.budget, accelerator=target)
             found["rj.fit"] = measure(fitted.function, *args, accelerator=target)
     return found

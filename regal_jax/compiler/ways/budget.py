@@ -21,20 +21,29 @@ SLACK = 0.03
 
 FORMS = {
     "cpu": ((ANY, True), (1, True), (1, False)),
+    "reordered cpu": ((ANY, True), (1, True)),
     "accelerator": ((ANY, False), (32, False), (4, False)),
 }
 """How the runs of a plan are compiled, until one is within the budget: ``near`` and ``compact`` of
 ``Way``, the fewest barriers, FLOPs and time first. With ANY, only repeated work has some, and XLA
-orders the rest: where its order is good, or fuses much, that is best."""
+orders the rest: where its order is good, or fuses much, that is best. Behind the scheduler CPUs'
+programs get an order that doesn't depend on ``compact``."""
 
-REACH = 1.25
-"""Of the budget: programs that need no more get another order behind the scheduler."""
+REACH = {"reordered cpu": 4.0, "accelerator": 1.25}
+"""Of the budget: programs that need no more get another order behind the scheduler. On CPUs one
+takes seconds, and XLA begins what runs again long before it is read."""
 
 CLOSE = 0.01
 """Of the budget: limits that are so close aren't told apart."""
 
 CUTS = (16, 64)
 """Segments that the base orders are tried in."""
+
+FAR = 1.5
+"""Of the budget: where all that was tried needs more, nothing is within it."""
+
+LEAST_STEPS = 3
+"""Times CLOSE: the least that a limit is lowered by, while nothing is within the budget."""
 
 LOWER = 0.85
 """While nothing is within the budget, the next limit is lower by this than it takes in proportion:
@@ -62,6 +71,8 @@ class BudgetSearch:
     def __init__(self, attempts: Attempts, *, reorders: bool = False):
         self.attempts, self._reorders = attempts, reorders
         self._is_for_cpus = attempts.judge.target is None
+        cpu = "reordered cpu" if reorders else "cpu"
+        self._kind = cpu if self._is_for_cpus else "accelerator"
         self._limits: dict[int, Limits] = {}
 
     def within(
@@ -81,8 +92,8 @@ class BudgetSearch:
             if self._reordered(self.attempts.plain, budget).needs.total > budget:
                 self._try_loops()
                 self._try_cuts(budget)
-            loops, most = self._loops(budget), len(self.attempts.all) + compilations
-            while len(self.attempts.all) < most and not self._is_enough(budget):
+            loops, most = self._loops(budget), self._compiled() + compilations
+            while self._compiled() < most and not self._is_enough(budget):
                 limit = self._limits_of(loops).next(budget, self.attempts.plain.needs)
                 if limit is None or time.perf_counter() > late:
                     break
@@ -94,6 +105,10 @@ class BudgetSearch:
         self._try_loops()
         for loops in range(len(self.attempts.judge.versions)):
             self._try(loops, self.attempts.lines(loops).limit(share), 0)
+
+    def _compiled(self) -> int:
+        """Ways but for orders behind the scheduler."""
+        return sum(not one.way.behind for one in self.attempts.all)
 
     def _best(self, budget: int) -> Attempt:
         return min(self.attempts.all, key=lambda one: rank(one.needs, budget))
@@ -129,7 +144,7 @@ class BudgetSearch:
 
     def _reordered(self, attempt: Attempt, budget: int) -> Attempt:
         """The same in another order behind the scheduler, where that may come within the budget."""
-        if self._reorders and budget < attempt.needs.total <= REACH * budget:
+        if self._reorders and budget < attempt.needs.total <= REACH[self._kind] * budget:
             return self.attempts.reordered(attempt) or attempt
         return attempt
 
@@ -143,7 +158,7 @@ class BudgetSearch:
         """Compiles the plan of a limit, form by form until it is within the budget."""
         plan = self.attempts.lines(loops).within(limit)
         totals = [2 * self.attempts.plain.needs.total]
-        for near, compact in FORMS["cpu" if self._is_for_cpus else "accelerator"]:
+        for near, compact in FORMS[self._kind]:
             one = self.attempts.of(by_plan(plan, near, compact=compact, loops=loops))
             if one is not None:
                 totals.append(self._reordered(one, budget).needs.total)
@@ -170,20 +185,31 @@ class Limits:
         """The next limit to try: those that just fit are closed in on. None where all is tried."""
         if not self.totals:
             return budget - int(SLACK * budget)
-        given = self._lines.given
+        step, most = int(CLOSE * budget), self._lines.plain.peak
         low = max((limit for limit, total in self.totals.items() if total <= budget), default=0)
+        if not low:
+            limit = self._lower(budget, plain, step)
+            return None if min(self.totals.values()) > FAR * budget else limit
         high = min((limit for limit in self.totals if limit > low), default=0)
-        near = low or high
-        slope = (budget - plain.arguments) / max(self.totals[near] - plain.arguments, 1)
-        scaled = given + int((near - given) * (slope if low else slope * LOWER))
-        step = int(CLOSE * budget)
-        if low and high:
-            limit = (low + high) // 2
-        elif low:
-            limit = min(scaled, self._lines.plain.peak)
-        else:
-            limit = max(given + 1, min(scaled, high - 3 * step))
-        return None if limit <= self._lines.floor or (low and limit - low < step) else limit
+        limit = (low + high) // 2 if high else min(self._scaled(low, budget, plain), most)
+        return None if limit <= self._lines.floor or limit - low < step else limit
+
+    def _lower(self, budget: int, plain: Needs, step: int) -> int | None:
+        """While nothing is within the budget: lower than what has a plan, but not so low that there
+        is none."""
+        floor, given = self._lines.floor, self._lines.given
+        high = min((limit for limit in self.totals if limit > floor), default=0)
+        scaled = self._scaled(high, budget, plain) if high else 0
+        top = high or self._lines.plain.peak
+        limit = min(given + int(LOWER * (scaled - given)), top - LEAST_STEPS * step)
+        if limit <= max(floor, given):
+            limit = (max(floor, given) + top) // 2
+        return None if top - limit < LEAST_STEPS * step else limit
+
+    def _scaled(self, limit: int, budget: int, plain: Needs) -> int:
+        """The limit that takes the budget, if bytes beyond the arguments are in proportion."""
+        of = max(self.totals[limit] - plain.arguments, 1)
+        return self._lines.given + int((limit - self._lines.given) * (budget - plain.arguments) / of)
 
 
 def pareto(attempts: Sequence[Attempt]) -> list[Attempt]:

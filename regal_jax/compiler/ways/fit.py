@@ -74,14 +74,14 @@ def fit(
 
     Raises:
       LimitError: nothing that was tried is within the budget; the text says what is least, and what
-        holds it. CompilerError: no compiler for the accelerator, or a function with side effects.
+        holds it (``rj.jit`` goes lower, by orders behind the scheduler). CompilerError: no compiler for the accelerator, or a function with side effects.
         OptionError: a budget that is no number of bytes.
     """
     budget = byte_count(memory_budget)
     judge = _judge(fn, args, kwargs, accelerator, in_shardings)
     attempts = Attempts(judge, Search(evaluations=evaluations, seed=seed))
     best = BudgetSearch(attempts).within(budget, compilations=compilations)
-    check_fits(judge, best, budget)
+    check_fits(judge, best, budget, "rj.jit (on CPUs and GPUs by orders of its own), ")
     options = judge.options_of(best.way)
     return Fitted(_function(fn, judge, best), options, best, attempts.plain, budget)
 
@@ -148,7 +148,8 @@ def frontier(
     seed: int = 0,
     **kwargs: Any,
 ) -> Frontier:
-    """What a function needs with ever more of it computed again, by its compiler.
+    """What a function needs with ever more of it computed again, by its compiler; the best of
+    these in another order behind the scheduler, too, which ``rj.jit`` gives.
 
     Args:
       shares: of the bytes beyond the arguments that it needs in a good order: what is tried.
@@ -162,11 +163,13 @@ def frontier(
     search = BudgetSearch(attempts)
     for share in progress.each("budgets", shares):
         search.look_at(share)
+    for one in progress.each("orders", pareto(attempts.all)):
+        attempts.reordered(one)
     return Frontier(tuple(pareto(attempts.all)), attempts.plain)
 
 
-def check_fits(judge: Judge, best: Attempt, budget: int) -> None:
-    """Raises LimitError where the best attempt isn't within the budget."""
+def check_fits(judge: Judge, best: Attempt, budget: int, more: str = "") -> None:
+    """Raises LimitError where the best attempt isn't within the budget; ``more`` may help, too."""
     if best.needs.total <= budget:
         return
     graph = judge.kernels.graph
@@ -179,8 +182,8 @@ def check_fits(judge: Judge, best: Attempt, budget: int) -> None:
         f" needs {human_bytes(best.needs.total)}, of which arguments"
         f" {human_bytes(best.needs.arguments)}, results {human_bytes(results)}, and the largest"
         f" op ({op.primitive.name}, {op.source_info.name_stack}) reads and writes"
-        f" {human_bytes(int(own[largest]))}; a smaller batch,"
-        " donated arguments or more devices would help"
+        f" {human_bytes(int(own[largest]))}; {more}a smaller batch, donated"
+        " arguments or more devices may help"
     )
 
 

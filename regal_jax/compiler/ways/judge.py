@@ -27,14 +27,11 @@ from regal_jax.compiler.recompute.emission import program_in_runs
 from regal_jax.compiler.recompute.loops import with_lean_loops
 from regal_jax.compiler.xla.behind import REORDERED, Behind, compile_behind, compile_reordered
 from regal_jax.compiler.xla.decisions import Memory
-from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED, memory_of
+from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED, QUICKLY, memory_of
 from regal_jax.compiler.xla.settings import Search
 
 KEEP_BARRIERS: Mapping[str, Any] = {"xla_disable_hlo_passes": "cse_barrier_expander"}
 """Compiler options for CPUs."""
-
-QUICKLY: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
-"""For CPUs: the same memory, sooner."""
 
 LEAN = "lean_loops"
 """The name of a program that is as it is but for its loops."""
@@ -140,9 +137,7 @@ class Judge(NamedTuple):
 
     def __call__(self, way: Way) -> Attempt:
         """Raises CompilerError where the compiler refuses the program."""
-        if self.target is None:
-            return Attempt(way, needs_of(self.compile(way, QUICKLY), None))
-        return self.built(way)
+        return self._judged(way, self.compile(way, self._quickly))
 
     def built(self, way: Way) -> Attempt:
         """With the program as it will run. CompilerError where the compiler refuses it."""
@@ -150,24 +145,33 @@ class Judge(NamedTuple):
 
     def compile(self, way: Way, more: Mapping[str, Any] | None = None) -> jax.stages.Compiled:
         """The program."""
-        lowered = self._lowered(way)
-        if way.behind and self.target is not None:
-            return compile_behind(lowered, way.behind, self.target, self.options)
         options = {**self.options, **self.options_of(way), **(more or {})}
-        return compiled(lowered, self.target, options)
+        if way.behind:
+            return compile_behind(self._lowered(way), way.behind, self.target, options)
+        return compiled(self._lowered(way), self.target, options)
 
     def reordered(self, attempt: Attempt, how: Search) -> Attempt | None:
-        """The same in another order behind a GPU's scheduler, which takes no time; None if none is
+        """The same in another order behind the scheduler, which takes no time; None if none is
         expected to need less.
 
         Raises CompilerError where no order can be given there.
         """
-        if self.target is None:
+        way = attempt.way
+        options = {**self.options, **self.options_of(way), **self._quickly}
+        made, behind = compile_reordered(self._lowered(way), how, self.target, options)
+        if not behind:
             return None
-        lowered = self._lowered(attempt.way)
-        made, behind = compile_reordered(lowered, how, self.target, self.options)
-        way = attempt.way._replace(name=attempt.way.name + REORDERED, behind=behind)
-        return self._attempt(way, made) if behind else None
+        return self._judged(way._replace(name=way.name + REORDERED, behind=behind), made)
+
+    @property
+    def _quickly(self) -> Mapping[str, Any]:
+        """Options to judge with: on CPUs memory is the same with less effort."""
+        return QUICKLY if self.target is None else {}
+
+    def _judged(self, way: Way, made: jax.stages.Compiled) -> Attempt:
+        """Without the program on CPUs, where little effort went into it."""
+        attempt = self._attempt(way, made)
+        return attempt if self.target else attempt._replace(program=None)
 
     def _attempt(self, way: Way, made: jax.stages.Compiled) -> Attempt:
         needs = needs_of(made, self.target)

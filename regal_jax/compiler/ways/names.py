@@ -18,13 +18,12 @@ from regal_jax.compiler.accelerators.measure import placed
 from regal_jax.compiler.ways.budget import rank
 from regal_jax.compiler.ways.judge import (
     KEEP_BARRIERS,
-    QUICKLY,
     Needs,
     compiled,
     flops_ratio,
     needs_of,
 )
-from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED
+from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED, QUICKLY
 from regal_jax.errors import LimitError, OptionError
 from regal_jax.options import byte_count
 from regal_jax.reporting import progress

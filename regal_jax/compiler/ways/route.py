@@ -74,7 +74,7 @@ def _search(judge: Judge, options: Options, how: Search) -> list[Attempt]:
             time_limit=how.time_limit,
         )
     attempts = Attempts(judge, how)
-    best = BudgetSearch(attempts, reorders=judge.target is not None).within(
+    best = BudgetSearch(attempts, reorders=True).within(
         options.memory_budget,
         compilations=budget.COMPILATIONS if options.top_k is None else options.top_k,
         time_limit=how.time_limit,

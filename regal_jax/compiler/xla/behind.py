@@ -1,4 +1,4 @@
-"""Orders behind the scheduler of GPUs: looked for, given again, and kept in decisions."""
+"""Orders behind the scheduler of CPUs and GPUs: looked for, given again, and kept in decisions."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ _PREFIX = "behind the scheduler: "
 
 
 def compile_reordered(
-    lowered: Any, how: Search, target: Accelerator, options: Mapping[str, Any] | None
+    lowered: Any, how: Search, target: Accelerator | None, options: Mapping[str, Any] | None
 ) -> tuple[Any, Behind]:
     """A program in the order that is expected to need the fewest bytes, and that order, which is
     nothing if XLA's needs no more.
@@ -38,7 +38,7 @@ def compile_reordered(
 
 
 def compile_behind(
-    lowered: Any, behind: Behind, target: Accelerator, options: Mapping[str, Any] | None
+    lowered: Any, behind: Behind, target: Accelerator | None, options: Mapping[str, Any] | None
 ) -> Any:
     """A program in an order that was found before. Raises CompilerError, too, where the compiler
     makes other instructions now."""
@@ -64,7 +64,7 @@ def from_words(order: Mapping[str, Sequence[str]]) -> Behind:
 def _compile(
     lowered: Any,
     choose: Callable[[Module], ModuleOrder],
-    target: Accelerator,
+    target: Accelerator | None,
     options: Mapping[str, Any] | None,
     tag: str = "",
 ) -> tuple[Any, ModuleOrder]:

@@ -44,7 +44,8 @@ MEMORY = "xla_memory"
 MEMORY_OPTIMIZED: Mapping[str, Any] = {
     "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
 }
-_QUICKLY: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
+QUICKLY: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
+"""Compiler options for CPUs: the same memory, sooner."""
 
 _NAMES = {DEFAULT: "XLA's own order", MEMORY: "XLA's memory-optimized order"}
 ESTIMATE_ERROR = 0.1
@@ -195,7 +196,7 @@ def _decide(
     lowered: jax.stages.Lowered, options: Options, own: Mapping[str, Any]
 ) -> tuple[Decision, Report]:
     """The best order by true bytes, and how it compares."""
-    quickly = {**own, **_QUICKLY}
+    quickly = {**own, **QUICKLY}
     plain, compact = lowered.compile(quickly), lowered.compile({**quickly, **MEMORY_OPTIMIZED})
     module = _module(plain)
     orders: dict[str, ModuleOrder] = {DEFAULT: {}, MEMORY: order_of(_module(compact))}

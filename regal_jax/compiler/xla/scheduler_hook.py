@@ -88,21 +88,21 @@ def compile_choosing(
     lowered: jax.stages.Lowered,
     module: str,
     choose: Callable[[Module], ModuleOrder],
-    target: Accelerator,
+    target: Accelerator | None,
     options: Mapping[str, Any] | None = None,
     *,
     tag: str = "",
 ) -> tuple[jax.stages.Compiled, ModuleOrder]:
-    """Compiles a lowered function for a GPU in an order that is chosen meanwhile.
+    """Compiles a lowered function in an order that is chosen meanwhile.
 
-    What XLA has scheduled has instructions that its last passes drop, so the order is looked for
-    where it is taken, and autotuning needn't do the same twice.
+    What XLA has scheduled for a GPU has instructions that its last passes drop, so the order is
+    looked for where it is taken, and autotuning needn't do the same twice.
 
     Args:
       lowered: what to compile.
       module: the name of the module in XLA.
       choose: takes the scheduled module, returns the new order of some computations.
-      target: what it is for.
+      target: a GPU; None for CPUs.
       options: XLA's compiler options.
       tag: hexadecimal, a name of ``choose`` that always chooses the same: JAX's caches may have the
         program then, and nothing is chosen.
@@ -120,9 +120,13 @@ def compile_choosing(
         chosen.append(choose(parse_module(found.to_string())))
         return chosen[-1]
 
-    tagged = {**(options or {}), _GPU_TAG: int((tag or uuid.uuid4().hex)[:7], 16)}
-    with _ONE_AT_A_TIME, _transforming(module, given, "cuda") as outcomes:
-        compiled = compile_for(lowered, target, tagged)
+    tag_here = tag or uuid.uuid4().hex
+    with _ONE_AT_A_TIME, _transforming(module, given, "cuda" if target else "cpu") as outcomes:
+        if target:
+            tagged = {**(options or {}), _GPU_TAG: int(tag_here[:7], 16)}
+            compiled = compile_for(lowered, target, tagged)
+        else:
+            compiled = lowered.compile({**(options or {}), _CPU_TAG: tag_here})
     _raise_of(module, outcomes)
     if not chosen and not tag:
         raise CompilerError(f"XLA never called the hook behind its scheduler for {module}")

@@ -1,8 +1,8 @@
-"""Train steps within memory budgets: ``rj.fit`` against policies of ``jax.checkpoint``."""
+"""Train steps within memory budgets: ``rj.jit`` and ``rj.fit`` against ``jax.checkpoint``."""
 
 import functools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.measure import placed
 from regal_jax.compiler.ways.attempts import EVALUATIONS, Attempts
 from regal_jax.compiler.ways.budget import COMPILATIONS, BudgetSearch, pareto
-from regal_jax.compiler.ways.judge import KEEP_BARRIERS, Judge, Needs, Way, judge_of
+from regal_jax.compiler.ways.judge import KEEP_BARRIERS, Attempt, Judge, Needs, Way, judge_of
 from regal_jax.compiler.xla import settings as xla_settings
+from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED
 from regal_jax.datasets import jax_train_steps
@@ -32,7 +33,10 @@ from regal_jax.studies.flags import option
 from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.settings import Output
 
-OURS = "regal_jax"
+JIT, FIT = "rj.jit", "regal_jax"
+LABELS = {JIT: "rj.jit", FIT: "rj.fit"}
+"""With orders behind the scheduler, and without; what they are in rows, and in tables."""
+
 BUDGETS = (0.8, 0.6, 0.5, 0.4)
 """Of the plain program's bytes beyond the arguments."""
 
@@ -87,7 +91,8 @@ def measure(settings: Settings, target: Accelerator | None, path: Path) -> list[
             settings=[settings.compilations, settings.evaluations, settings.seed],
             jax=jax.__version__,
         )
-        rows += kept.rows(key, functools.partial(_rows, name, judge, settings))
+        for method, own in ((FIT, key), (JIT, keys.key(made=key, method=JIT))):
+            rows += kept.rows(own, functools.partial(_rows, name, judge, settings, method))
         if settings.pairs and target is None:
             make = functools.partial(_runs, name, judge, settings)
             rows += kept.rows(
@@ -119,37 +124,42 @@ def _runs(name: str, judge: Judge, settings: Settings) -> list[Row]:
     ]
 
 
-def _rows(name: str, judge: Judge, settings: Settings) -> list[Row]:
+def _rows(name: str, judge: Judge, settings: Settings, method: str) -> list[Row]:
     """The plain program, each policy's, the best of each budget, and all that none is better than.
 
-    Budgets are shares of the plain program's bytes, and the bytes of each policy's.
+    Budgets are shares of the plain program's bytes, and the bytes of each policy's. With JIT the
+    plain program and the policies' are those in an order of ours.
     """
     begin = time.perf_counter()
     how = xla_settings.Search(evaluations=settings.evaluations, seed=settings.seed)
-    search = BudgetSearch(Attempts(judge, how))
-    plain = _best_of_xla(judge)
-    others = {PLAIN: plain} | dict(_policies(name, judge.target))
+    search = BudgetSearch(Attempts(judge, how), reorders=method == JIT)
+    judges = {PLAIN: judge} | dict(_policies(name, judge.target))
+    others = {other: _best_of_xla(one) for other, one in judges.items()}
+    plain = others[PLAIN]
     budgets = {share: plain.arguments + int(share * _beyond(plain)) for share in BUDGETS}
     fitted = {
-        f"{OURS} {share}": search.within(budget, compilations=settings.compilations).needs
+        f"{method} {share}": search.within(budget, compilations=settings.compilations).needs
         for share, budget in budgets.items()
     }
-    search.look_at(1.0)
+    if method == FIT:
+        search.look_at(1.0)
     for needs in others.values():
         search.within(needs.total, compilations=2)
+    if method == JIT:
+        others = {other + REORDERED: _best_of_ours(one, how) for other, one in judges.items()}
     points = [one.needs for one in pareto(search.attempts.all)]
     spent = time.perf_counter() - begin
     common = {"graph": name, "seed": settings.seed, "jax": jax.__version__}
     common |= {"accelerator": settings.accelerator or "cpu"}
     common |= {"compilations": settings.compilations, "evaluations": settings.evaluations}
-    named = [(method, "", needs) for method, needs in (others | fitted).items()]
-    named += [(OURS, str(number), needs) for number, needs in enumerate(points)]
+    named = [(other, "", needs) for other, needs in (others | fitted).items()]
+    named += [(method, str(number), needs) for number, needs in enumerate(points)]
     rows = [
-        common | {"method": method, "metric": metric, "value": value, "point": point}
-        for method, point, needs in named
+        common | {"method": each, "metric": metric, "value": value, "point": point}
+        for each, point, needs in named
         for metric, value in _values(needs).items()
     ]
-    last = {"method": OURS, "metric": _LAST_METRIC, "value": spent, "point": ""}
+    last = {"method": method, "metric": _LAST_METRIC, "value": spent, "point": ""}
     return [*rows, common | last]
 
 
@@ -174,30 +184,50 @@ def _judge(one: Program, target: Accelerator | None) -> Judge:
 
 def _best_of_xla(judge: Judge) -> Needs:
     """What a program needs in the better of XLA's orders."""
+    return _least(one(Way(PLAIN)) for one in _with_options(judge))
+
+
+def _best_of_ours(judge: Judge, how: xla_settings.Search) -> Needs:
+    """What a program needs in the best of XLA's orders and one behind the scheduler."""
+    tried = [Attempts(one, how) for one in _with_options(judge)]
+    return _least(made for one in tried for made in (one.plain, one.reordered(one.plain)) if made)
+
+
+def _with_options(judge: Judge) -> list[Judge]:
     options = _CPU_OPTIONS[: 1 if judge.target else None]
-    found = [judge._replace(options=dict(each))(Way(PLAIN)).needs for each in options]
-    return min(found, key=lambda needs: needs.total)
+    return [judge._replace(options=dict(each)) for each in options]
 
 
-def _policies(name: str, target: Accelerator | None) -> Iterator[tuple[str, Needs]]:
-    """What the program needs with each policy."""
+def _least(attempts: Iterable[Attempt]) -> Needs:
+    return min((one.needs for one in attempts), key=lambda needs: needs.total)
+
+
+def _policies(name: str, target: Accelerator | None) -> Iterator[tuple[str, Judge]]:
+    """The program with each policy."""
     for method in checkpointed.METHODS:
         if (one := checkpointed.program(name, method)) is not None:
-            yield method, _best_of_xla(_judge(one, target))
+            yield method, _judge(one, target)
 
 
 class Curves:
     """Rows by program: what each method needs, and the points of ours.
+
+    Args:
+      rows: of one accelerator.
+      ours: JIT or FIT; only programs that have its rows.
 
     Attributes:
       names: of the programs.
       work: what there is less of, the better: estimated "time" on accelerators, else "FLOPs".
     """
 
-    def __init__(self, rows: Sequence[Row]):
+    def __init__(self, rows: Sequence[Row], ours: str):
         is_timed = any(row["metric"] == "seconds" and float(row["value"]) > 0 for row in rows)
         self.work, self._metric = ("time", "seconds") if is_timed else ("FLOPs", "flops")
-        self.names = list(dict.fromkeys(str(row["graph"]) for row in rows))
+        self._ours = ours
+        self.names = list(
+            dict.fromkeys(str(row["graph"]) for row in rows if row["method"] == ours)
+        )
         self._of: dict[tuple, float] = {
             (row["graph"], row["method"], row["point"], row["metric"]): float(row["value"])
             for row in rows
@@ -215,7 +245,7 @@ class Curves:
     def points(self, name: str) -> list[tuple[float, float]]:
         """Ours, none with more of both than another."""
         numbers = range(len(self._of))
-        found = (self.needs(name, OURS, str(number)) for number in numbers)
+        found = (self.needs(name, self._ours, str(number)) for number in numbers)
         return list(iter(functools.partial(next, found), None))
 
     def plain_bytes(self, name: str) -> float:
@@ -223,33 +253,34 @@ class Curves:
         return self._of[name, PLAIN, "", "total_bytes"]
 
 
-def budgets(rows: Sequence[Row]) -> list[dict[str, str]]:
+def budgets(rows: Sequence[Row], ours: str) -> list[dict[str, str]]:
     """A line a budget: how many programs are within it, and their work over the plain ones'."""
-    curves, lines = Curves(rows), []
+    curves, lines = Curves(rows, ours), []
     for share in BUDGETS:
-        found = {name: curves.needs(name, f"{OURS} {share}") for name in curves.names}
+        found = {name: curves.needs(name, f"{ours} {share}") for name in curves.names}
         within = {name: one[1] for name, one in found.items() if one and one[0] <= share}
         line = {"budget": f"{share:.0%}", "within": f"{len(within)} of {len(found)}"}
         lines.append(line | {curves.work: mean(within) if within else ""})
     return lines
 
 
-def against(rows: Sequence[Row]) -> list[dict[str, str]]:
+def against(rows: Sequence[Row], ours: str) -> list[dict[str, str]]:
     """A line a policy: our bytes at no more than its work, our work at no more than its bytes.
 
     The last is the share of its additional work, where there is some.
     """
-    curves, lines = Curves(rows), []
-    for method in (PLAIN, *checkpointed.METHODS):
+    curves, lines = Curves(rows, ours), []
+    others = (PLAIN, *checkpointed.METHODS)
+    for method in others if ours == FIT else (*others, *(f"{one}{REORDERED}" for one in others)):
         both = {name: curves.needs(name, method) for name in curves.names}
         of = {name: one for name, one in both.items() if one}
-        ours = {name: curves.points(name) for name in of}
+        points = {name: curves.points(name) for name in of}
         bytes_ = {
-            name: min((b for b, w in ours[name] if w <= work * (1 + 1e-3)), default=np.inf) / size
+            name: min((b for b, w in points[name] if w <= work * (1 + 1e-3)), default=np.inf) / size
             for name, (size, work) in of.items()
         }
         added = {
-            name: max(min((w for b, w in ours[name] if b <= size), default=np.inf) - 1, 1e-4)
+            name: max(min((w for b, w in points[name] if b <= size), default=np.inf) - 1, 1e-4)
             / (more - 1)
             for name, (size, more) in of.items()
             if more > 1 + PRICE
@@ -258,7 +289,7 @@ def against(rows: Sequence[Row]) -> list[dict[str, str]]:
         paid = {name: one for name, one in added.items() if np.isfinite(one)}
         lines.append(
             {
-                "against": method,
+                "against": _label(method),
                 "programs": str(len(of)),
                 "its bytes": _mean([one[0] for one in of.values()]),
                 f"its {curves.work}": _mean([one[1] for one in of.values()]),
@@ -271,15 +302,15 @@ def against(rows: Sequence[Row]) -> list[dict[str, str]]:
     return lines
 
 
-def table(rows: Sequence[Row]) -> list[dict[str, str]]:
+def table(rows: Sequence[Row], ours: str) -> list[dict[str, str]]:
     """A line a program: bytes and work over the plain ones, of each budget and policy."""
-    curves, lines = Curves(rows), []
+    curves, lines = Curves(rows, ours), []
     for name in curves.names:
         line = {"program": name.partition("/")[0], "XLA": human_bytes(curves.plain_bytes(name))}
-        methods = [*(f"{OURS} {share}" for share in BUDGETS), *checkpointed.METHODS]
+        methods = [*(f"{ours} {share}" for share in BUDGETS), *checkpointed.METHODS]
         for method in methods:
             needs = curves.needs(name, method)
-            line[method.replace(f"{OURS} ", "")] = f"{needs[0]:.2f} {needs[1]:.3f}" if needs else ""
+            line[method.replace(f"{ours} ", "")] = f"{needs[0]:.2f} {needs[1]:.3f}" if needs else ""
         lines.append(line)
     return lines
 
@@ -295,6 +326,10 @@ def runs(rows: Sequence[Row]) -> list[dict[str, str]]:
         | {label: f"{of[name, metric]:.3g}" for metric, label in metrics.items()}
         for name in dict.fromkeys(name for name, _ in of)
     ]
+
+
+def _label(method: str) -> str:
+    return method.replace(REORDERED, ", our order")
 
 
 def _mean(values: Sequence[float]) -> str:

@@ -87,15 +87,18 @@ def memory_budget_page(rows: Sequence[Row]) -> str:
     for target in dict.fromkeys(row["accelerator"] for row in rows):
         own = [row for row in rows if row["accelerator"] == target]
         name = "CPUs" if target == "cpu" else f"one {target}"
-        work = memory_budget.Curves(own).work
-        parts += [
-            f"Compiled for {name} (JAX {_only(own, 'jax')}):",
-            markdown_table(memory_budget.table(own)),
-            f"Budgets, shares of XLA's bytes, and {work} over XLA's (geometric means and ranges):",
-            markdown_table(memory_budget.budgets(own)),
-            "Against each policy (geometric means and ranges):",
-            markdown_table(memory_budget.against(own)),
-        ]
+        for ours, label in memory_budget.LABELS.items():
+            if not (lines := memory_budget.table(own, ours)):
+                continue
+            work = memory_budget.Curves(own, ours).work
+            parts += [
+                f"`{label}`, compiled for {name} (JAX {_only(own, 'jax')}):",
+                markdown_table(lines),
+                f"Budgets, shares of XLA's bytes, and {work} over XLA's (geometric means, ranges):",
+                markdown_table(memory_budget.budgets(own, ours)),
+                "Against each policy (geometric means and ranges):",
+                markdown_table(memory_budget.against(own, ours)),
+            ]
         if ran := memory_budget.runs(own):
             parts += [_RAN, markdown_table(ran)]
     return "\n\n".join(parts) + "\n"

@@ -1,5 +1,6 @@
 """The search for a way within a budget, by a compiler that says what it is told."""
 
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from regal_jax.compiler.accelerators.specifications import SPECIFICATIONS
 from regal_jax.compiler.ways.attempts import Attempts
-from regal_jax.compiler.ways.budget import CUTS, REACH, BudgetSearch, pareto, rank
+from regal_jax.compiler.ways.budget import CUTS, REACH, BudgetSearch, Limits, pareto, rank
 from regal_jax.compiler.ways.judge import Attempt, Needs, Version, Way, judge_of
 from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.decisions import Memory
@@ -86,7 +87,7 @@ def test_another_order_behind_the_scheduler_comes_before_work(budget, reorders):
     if best.needs.total <= budget:
         assert (best.way.name, best.way.behind) == (PLAIN + REORDERED, BEHIND)
         assert [way.name for way in judge.seen] == [PLAIN, PLAIN + REORDERED]
-    is_far = budget < 100 / REACH
+    is_far = budget < 100 / REACH["accelerator"]
     assert any(way.behind for way in judge.seen) is (reorders and not is_far)
 
 
@@ -132,6 +133,34 @@ def test_time_counts_before_flops_where_there_is_an_estimate():
     assert rank(slow, 10) < rank(fast._replace(memory=Memory(11, 0, 0)), 10)
     assert rank(fast, 8) < rank(slow, 8)
     assert rank(slow._replace(memory=Memory(8, 0, 0)), 7) < rank(fast, 7)
+
+
+def lines_to(floor):
+    """Plans down to a limit."""
+    return SimpleNamespace(floor=floor, plain=SimpleNamespace(peak=1000), given=100)
+
+
+@pytest.mark.parametrize(
+    ("least", "budget", "found"), [(500, 700, True), (500, 600, True), (500, 505, False)]
+)
+def test_between_what_has_no_plan_and_what_needs_too_much_limits_are_tried(least, budget, found):
+    """A compiler whose programs need a tenth more than their limit; without a plan, far more."""
+    lines = lines_to(0)
+    limits, plain = Limits(lines), Needs(Memory(1000, 0, 0), 100, 0, 1.0)
+    while (limit := limits.next(budget, plain)) is not None:
+        assert limit not in limits.totals
+        limits.totals[limit] = int(1.1 * limit) if limit >= least else 800
+        lines.floor = max(lines.floor, limit if limit < least else 0)
+    within = [total for total in limits.totals.values() if total <= budget]
+    assert bool(within) is found
+    assert len(limits.totals) < 10
+    assert not found or max(within) > 0.95 * budget
+
+
+def test_what_is_far_beyond_a_budget_ends_the_search():
+    limits = Limits(lines_to(200))
+    limits.totals[200] = 900
+    assert limits.next(300, Needs(Memory(1000, 0, 0), 100, 0, 1.0)) is None
 
 
 def test_a_program_in_segments_does_the_same():

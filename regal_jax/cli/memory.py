@@ -2,8 +2,8 @@
 
 With --jit the function is compiled as rj.jit would, too, beside XLA's own choice; with --budget as
 rj.fit would, which computes parts of it again until it fits, or with both as rj.jit would within
-the budget; --frontier prints what memory costs in FLOPs. A guard for training code: over --limit, more than --tolerance above a --baseline, or where
-nothing fits the --budget, the exit status is 1.
+the budget; --frontier prints what memory costs in FLOPs. A guard for training code: over --limit,
+more than --tolerance above a --baseline, or where nothing fits the --budget, the exit status is 1.
 
 examples:
   regal-jax memory train.py:step --accelerator=h100 --limit=70GiB

@@ -209,7 +209,9 @@ class Limits:
     def _scaled(self, limit: int, budget: int, plain: Needs) -> int:
         """The limit that takes the budget, if bytes beyond the arguments are in proportion."""
         of = max(self.totals[limit] - plain.arguments, 1)
-        return self._lines.given + int((limit - self._lines.given) * (budget - plain.arguments) / of)
+        return self._lines.given + int(
+            (limit - self._lines.given) * (budget - plain.arguments) / of
+        )
 
 
 def pareto(attempts: Sequence[Attempt]) -> list[Attempt]:

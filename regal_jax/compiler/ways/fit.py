@@ -74,8 +74,9 @@ def fit(
 
     Raises:
       LimitError: nothing that was tried is within the budget; the text says what is least, and what
-        holds it (``rj.jit`` goes lower, by orders behind the scheduler). CompilerError: no compiler for the accelerator, or a function with side effects.
-        OptionError: a budget that is no number of bytes.
+        holds it (``rj.jit`` goes lower, by orders behind the scheduler).
+      CompilerError: no compiler for the accelerator, or a function with side effects.
+      OptionError: a budget that is no number of bytes.
     """
     budget = byte_count(memory_budget)
     judge = _judge(fn, args, kwargs, accelerator, in_shardings)

@@ -7,7 +7,7 @@ from typing import Any
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.xla.candidates import better_order
 from regal_jax.compiler.xla.module_orders import ModuleOrder
-from regal_jax.compiler.xla.scheduler_hook import compile_choosing, digest
+from regal_jax.compiler.xla.scheduler_hook import compile_choosing, compile_in_order, digest
 from regal_jax.compiler.xla.settings import Search
 from regal_jax.errors import CompilerError
 from regal_jax.graphs.importers.xla.text import Module
@@ -43,6 +43,8 @@ def compile_behind(
     """A program in an order that was found before. Raises CompilerError, too, where the compiler
     makes other instructions now."""
     order = dict(behind)
+    if target is None:
+        return compile_in_order(lowered, _name(lowered), order, options)
     known = functools.partial(_if_there, order)
     return _compile(lowered, known, target, options, digest(order))[0]
 
@@ -68,8 +70,12 @@ def _compile(
     options: Mapping[str, Any] | None,
     tag: str = "",
 ) -> tuple[Any, ModuleOrder]:
-    module = lowered.compiler_ir().operation.attributes["sym_name"].value
-    return compile_choosing(lowered, module, choose, target, options, tag=tag)
+    return compile_choosing(lowered, _name(lowered), choose, target, options, tag=tag)
+
+
+def _name(lowered: Any) -> str:
+    """Of the module in XLA."""
+    return lowered.compiler_ir().operation.attributes["sym_name"].value
 
 
 def _if_there(order: ModuleOrder, module: Module) -> ModuleOrder:

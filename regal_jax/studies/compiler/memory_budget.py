@@ -225,9 +225,8 @@ class Curves:
         is_timed = any(row["metric"] == "seconds" and float(row["value"]) > 0 for row in rows)
         self.work, self._metric = ("time", "seconds") if is_timed else ("FLOPs", "flops")
         self._ours = ours
-        self.names = list(
-            dict.fromkeys(str(row["graph"]) for row in rows if row["method"] == ours)
-        )
+        mine = (row for row in rows if str(row["method"]).split()[0] == ours)
+        self.names = list(dict.fromkeys(str(row["graph"]) for row in mine))
         self._of: dict[tuple, float] = {
             (row["graph"], row["method"], row["point"], row["metric"]): float(row["value"])
             for row in rows

@@ -1,5 +1,7 @@
 """Orders behind the scheduler of an accelerator, by its own compiler."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -85,6 +87,30 @@ def test_tpus_have_none():
     judge = judge_on(compiler_for("v5e"))
     with pytest.raises(CompilerError, match="behind the scheduler of v5e"):
         judge.reordered(judge(Way(PLAIN)), HOW)
+
+
+@pytest.mark.parametrize("donated", [(), (0,)])
+def test_on_cpus_an_order_keeps_a_budget_without_work(tmp_path, donated):
+    judge = judge_of(jax.jit(late, donate_argnums=donated).trace(TOTAL, WEIGHTS, ROWS), None)
+    plain = judge(Way(PLAIN)).needs
+    ours = judge.reordered(judge(Way(PLAIN)), HOW)
+    assert ours.needs.total < 0.7 * plain.total
+    assert judge(ours.way).needs == ours.needs
+
+    arrays = partial(jax.tree.map, lambda one: jnp.full(one.shape, 0.5), (TOTAL, WEIGHTS, ROWS))
+    for is_known in (False, True):
+        fast = jit(
+            late,
+            memory_budget=int(0.7 * plain.total),
+            cache=tmp_path,
+            evaluations=2000,
+            strict=True,
+            donate_argnums=donated,
+        )
+        assert (fast(*arrays()) == jax.jit(late)(*arrays())).all()
+        (report,) = fast.reports
+        assert (report.chosen, report.cached) == (PLAIN + REORDERED, is_known)
+        assert report.memory[report.chosen] == ours.needs.memory
 
 
 def test_an_order_behind_the_scheduler_is_remembered(tmp_path):

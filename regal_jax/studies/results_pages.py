@@ -238,6 +238,9 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
             gflownet_tables.page_of_sizes, method="gflownet", control="list_sampling"
         ),
         "gflownet_random": gflownet_tables.page_of_random,
+        "gflownet_temperature": gflownet_tables.page_of_means,
+        "gflownet_draws": gflownet_tables.page_of_means,
+        "gflownet_loss": gflownet_tables.page_of_means,
         "topoformer_layered": functools.partial(
             topoformer_tables.page, topoformer_tables.PAPER_TABLE_1
         ),

@@ -100,38 +100,39 @@ class Frontier(NamedTuple):
     plain: Attempt
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row a point, for tables."""
+        """A row a point, for tables: over XLA's own choice, or the first point where the compiler
+        refuses that."""
+        of = self._of
         return [
             {
                 "needs": human_bytes(one.needs.total),
-                "of plain": f"{one.needs.total / self.plain.needs.total:.3f}",
-                "FLOPs": f"{flops_ratio(one.needs, self.plain.needs):.3f}",
-                **self._time(one.needs),
+                "of plain": f"{one.needs.total / of.total:.3f}",
+                "FLOPs": f"{flops_ratio(one.needs, of):.3f}",
+                **({"time": f"{one.needs.seconds / of.seconds:.3f}"} if of.seconds else {}),
                 "order": one.way.name,
             }
             for one in self.points
         ]
 
-    def _time(self, needs: Needs) -> dict[str, str]:
-        """Estimated, over XLA's own choice, where that is known."""
-        plain = self.plain.needs
-        is_known = plain.seconds and not plain.is_refused
-        return {"time": f"{needs.seconds / plain.seconds:.3f}"} if is_known else {}
+    @property
+    def _of(self) -> Needs:
+        return (self.points[0] if self.plain.needs.is_refused else self.plain).needs
 
     def save_plot(self, path: str | os.PathLike) -> None:
-        """Draws bytes against work, both over XLA's own choice. MissingDependencyError without
+        """Draws bytes against work, over the same as in ``rows``. MissingDependencyError without
         matplotlib."""
         figure = figures.new_figure(6, 4)
         axes = figure.subplots()
-        needs = [one.needs for one in (self.plain, *self.points)]
-        of = self.plain.needs.work or 1.0
-        work = [one.work / of for one in needs]
-        share = [one.total / self.plain.needs.total for one in needs]
-        axes.plot(work[1:], share[1:], drawstyle="steps-post", marker="o", color=figures.SERIES[0])
-        axes.plot(work[:1], share[:1], marker="s", color=figures.SERIES[1])
-        kind = "estimated time" if self.plain.needs.seconds else "FLOPs"
-        axes.set_xlabel(f"{kind} over XLA's own choice")
-        axes.set_ylabel("bytes over XLA's own choice")
+        of, needs = self._of, [one.needs for one in self.points]
+        work = [one.work / (of.work or 1.0) for one in needs]
+        share = [one.total / of.total for one in needs]
+        axes.plot(work, share, drawstyle="steps-post", marker="o", color=figures.SERIES[0])
+        name = "the least work"
+        if not self.plain.needs.is_refused:
+            name = "XLA's own choice"
+            axes.plot(1.0, 1.0, marker="s", color=figures.SERIES[1])
+        axes.set_xlabel(f"{'estimated time' if of.seconds else 'FLOPs'} over {name}")
+        axes.set_ylabel(f"bytes over {name}")
         figures.style_axes(axes)
         figures.save_figure(figure, path)
 
@@ -155,7 +156,7 @@ def frontier(
     Args:
       shares: of the bytes beyond the arguments that it needs in a good order: what is tried.
 
-    The other arguments and errors are those of ``fit``.
+    The other arguments and errors are those of ``fit``; LimitError where the compiler refuses all.
     """
     judge = _judge(fn, args, kwargs, accelerator, in_shardings)
     if not shares or not all(0 < share <= 1 for share in shares):
@@ -166,7 +167,12 @@ def frontier(
         search.look_at(share)
     for one in progress.each("orders", pareto(attempts.all)):
         attempts.reordered(one)
-    return Frontier(tuple(pareto(attempts.all)), attempts.plain)
+    if not (points := pareto(attempts.all)):
+        raise LimitError(
+            f"{judge.traced.fun_name}: the compiler for {accelerator} refuses all that was tried"
+            " for its size; a smaller batch or more devices would help"
+        )
+    return Frontier(tuple(points), attempts.plain)
 
 
 def check_fits(judge: Judge, best: Attempt, budget: int, more: str = "") -> None:

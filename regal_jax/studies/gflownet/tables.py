@@ -246,6 +246,15 @@ def page_of_random(rows: Sequence[Row]) -> str:
     return f"{_asked(rows)}\n\n{tables.markdown_table(table)}\n\n{pairs}"
 
 
+def page_of_means(rows: Sequence[Row]) -> str:
+    """All that rows say of one graph, or of trainings, a line a method, in Markdown."""
+    lines = over_seeds(rows, setting := _setting(rows))
+    table = [{"method": line.method} | _row(line.cells, tuple(line.cells)) for line in lines]
+    spread = f"mean and standard deviation over {lines[0].size} seeds"
+    of = spread if lines[0].size > 1 else str(rows[0]["graph"])
+    return f"{setting.capitalize()}; {of}.\n\n{tables.markdown_table(_filled(table))}\n"
+
+
 def page_of_pairs(
     method: str,
     rows: Sequence[Row],

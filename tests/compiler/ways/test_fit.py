@@ -102,6 +102,19 @@ def test_a_frontier_pays_for_memory_with_work(tmp_path):
         rj.frontier(step, *SHAPES, shares=(2.0,))
 
 
+def test_a_frontier_of_what_the_compiler_refuses_is_over_its_first_point(tmp_path):
+    found = rj.frontier(step, *SHAPES, shares=(0.6, 0.3), evaluations=500)
+    refused = found.plain._replace(
+        needs=found.plain.needs._replace(seconds=float("inf"), flops=0.0)
+    )
+    timed = [one._replace(needs=one.needs._replace(seconds=2.0)) for one in found.points]
+    found = found._replace(plain=refused, points=tuple(timed))
+    first = found.rows()[0]
+    assert (first["of plain"], first["FLOPs"], first["time"]) == ("1.000",) * 3
+    found.save_plot(tmp_path / "frontier.svg")
+    assert "estimated time over the least work" in (tmp_path / "frontier.svg").read_text()
+
+
 def test_jit_within_a_budget(fitted, tmp_path):
     jitted = rj.jit(step, memory_budget=fitted.budget, cache=tmp_path, evaluations=500)
     again = rj.jit(step, memory_budget=fitted.budget, cache=tmp_path, evaluations=500)

@@ -223,6 +223,22 @@ def test_the_page_of_sizes_has_a_table_a_setting_and_the_difference_from_the_con
     assert words(found[-1]) == "| flow less lists | +0.50 (n = 2) | +0.50 (n = 2) |"
 
 
+def test_the_page_of_trainings_has_all_that_they_say():
+    rows = [*rows_of("a", "quarter_1", {"losses": [1.0, 3.0]}, "losses")]
+    rows += rows_of("b", "quarter_1", {"losses": [1.5, 1.5]}, "losses")
+    rows += rows_of("b", "top", {"losses": [9.0, 9.0]}, "losses")
+    caption, _, header, _, *lines = tables.page_of_means(rows).splitlines()
+    assert caption == "Losses; mean and standard deviation over 2 seeds."
+    assert words(header) == "| method | Quarter 1 | Top |"
+    assert [words(line) for line in lines] == [
+        "| a | 2.00 ± 1.41 | |",
+        "| b | 1.50 ± 0.00 | 9.00 ± 0.00 |",
+    ]
+    assert tables.page_of_means([row for row in rows if row["seed"] == 0]).startswith(
+        "Losses; losses."
+    )
+
+
 def test_the_page_of_one_graph_is_over_seeds_beside_table_1():
     common = {"candidates": "100", "devices": "4", "noise_draws": "20"}
     rows = [row | common for row in ONE_GRAPH if row["setting"] == "real"]

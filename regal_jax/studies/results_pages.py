@@ -21,7 +21,7 @@ from regal_jax.reporting.statistics import LEAST_GRAPHS
 from regal_jax.studies import recompute, systems
 from regal_jax.studies.comparison import peers, searches
 from regal_jax.studies.comparison.paired import paired_table
-from regal_jax.studies.compiler import device_tables, evaluation_speed
+from regal_jax.studies.compiler import device_tables, evaluation_speed, memory_budget
 from regal_jax.studies.compiler import tables as compiler_tables
 from regal_jax.studies.flags import option
 from regal_jax.studies.gflownet import tables as gflownet_tables
@@ -275,6 +275,7 @@ SUMMARIES: Mapping[str, Callable[[systems.Read], str]] = MappingProxyType(
         "surprises": lambda read: compiler_tables.surprises(read("xla"), read("onnx")),
         "systems": systems.table,
         "on_a_device": lambda read: device_tables.sentence(read("device_runs")),
+        "within_half": lambda read: memory_budget.sentence(read("memory_budget")),
     }
 )
 """Tables of several files' rows."""

@@ -49,7 +49,7 @@ def _regal(read: Read) -> dict[str, str]:
         if line["over"] == "`dispatch`" and line["setting"] == "as traced"
     }
     parts = ", ".join(f"{less[count]} ({count})" for count in ("1", "20", "5,000"))
-    text = f"% less than without its network, by evaluations: {parts}"
+    text = f"% less, by evaluations: {parts}"
     return _line("`regal` (ours)", "a network chooses dispatching rules", text, "regal")
 
 

@@ -2,10 +2,10 @@
 
 import functools
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -14,7 +14,7 @@ from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.measure import placed
 from regal_jax.compiler.ways.attempts import EVALUATIONS, Attempts
 from regal_jax.compiler.ways.budget import COMPILATIONS, BudgetSearch, pareto
-from regal_jax.compiler.ways.judge import KEEP_BARRIERS, Attempt, Judge, Needs, Way, judge_of
+from regal_jax.compiler.ways.judge import KEEP_BARRIERS, Judge, Needs, Way, judge_of
 from regal_jax.compiler.xla import settings as xla_settings
 from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
@@ -40,6 +40,9 @@ LABELS = {JIT: "rj.jit", FIT: "rj.fit"}
 BUDGETS = (0.8, 0.6, 0.5, 0.4)
 """Of the plain program's bytes beyond the arguments."""
 
+HALF = 0.5
+"""The budget that ``sentence`` is of."""
+
 RUN_BUDGET = 0.6
 """The budget that programs run in."""
 
@@ -48,13 +51,10 @@ RUN = "run"
 PRICE = 0.005
 """More work than a share of this has a price to compare."""
 
-_CPU_OPTIONS: Sequence[Mapping[str, Any]] = (
-    {},
-    MEMORY_OPTIMIZED,
-    KEEP_BARRIERS,
-    {**KEEP_BARRIERS, **MEMORY_OPTIMIZED},
-)
-"""XLA's two orders on CPUs, without and with barriers kept as here: policies get the best."""
+_BARRIERS: Sequence[Mapping[str, Any]] = ({}, KEEP_BARRIERS)
+_SCHEDULERS: Sequence[Mapping[str, Any]] = ({}, MEMORY_OPTIMIZED)
+"""On CPUs, barriers as they are or kept as here, and XLA's two orders: policies get the best. On
+accelerators, the first of both."""
 
 EXTRA_COLUMNS = (KEY, "accelerator", "jax", "compilations", "evaluations", "point")
 _LAST_METRIC = "search_seconds"
@@ -91,8 +91,10 @@ def measure(settings: Settings, target: Accelerator | None, path: Path) -> list[
             settings=[settings.compilations, settings.evaluations, settings.seed],
             jax=jax.__version__,
         )
+        others = functools.cache(functools.partial(_others, name, judge))
         for method, own in ((FIT, key), (JIT, keys.key(made=key, method=JIT))):
-            rows += kept.rows(own, functools.partial(_rows, name, judge, settings, method))
+            make = functools.partial(_rows, name, judge, others, settings, method)
+            rows += kept.rows(own, make)
         if settings.pairs and target is None:
             make = functools.partial(_runs, name, judge, settings)
             rows += kept.rows(
@@ -124,7 +126,29 @@ def _runs(name: str, judge: Judge, settings: Settings) -> list[Row]:
     ]
 
 
-def _rows(name: str, judge: Judge, settings: Settings, method: str) -> list[Row]:
+class _Other(NamedTuple):
+    """The plain program, or one with a policy, and what it needs in the better of XLA's orders."""
+
+    judge: Judge
+    needs: Needs
+
+
+def _others(name: str, judge: Judge) -> dict[str, _Other]:
+    """The plain program, and those with policies."""
+    judges = {PLAIN: judge}
+    for method in checkpointed.METHODS:
+        if (one := checkpointed.program(name, method)) is not None:
+            judges[method] = _judge(one, judge.target)
+    return {method: _Other(one, _best_of_xla(one)) for method, one in judges.items()}
+
+
+def _rows(
+    name: str,
+    judge: Judge,
+    others: Callable[[], Mapping[str, _Other]],
+    settings: Settings,
+    method: str,
+) -> list[Row]:
     """The plain program, each policy's, the best of each budget, and all that none is better than.
 
     Budgets are shares of the plain program's bytes, and the bytes of each policy's. With JIT the
@@ -133,9 +157,7 @@ def _rows(name: str, judge: Judge, settings: Settings, method: str) -> list[Row]
     begin = time.perf_counter()
     how = xla_settings.Search(evaluations=settings.evaluations, seed=settings.seed)
     search = BudgetSearch(Attempts(judge, how), reorders=method == JIT)
-    judges = {PLAIN: judge} | dict(_policies(name, judge.target))
-    others = {other: _best_of_xla(one) for other, one in judges.items()}
-    plain = others[PLAIN]
+    plain = others()[PLAIN].needs
     budgets = {share: plain.arguments + int(share * _beyond(plain)) for share in BUDGETS}
     fitted = {
         f"{method} {share}": search.within(budget, compilations=settings.compilations).needs
@@ -143,16 +165,17 @@ def _rows(name: str, judge: Judge, settings: Settings, method: str) -> list[Row]
     }
     if method == FIT:
         search.look_at(1.0)
-    for needs in others.values():
-        search.within(needs.total, compilations=2)
+    for one in others().values():
+        search.within(one.needs.total, compilations=2)
+    beside = {other: one.needs for other, one in others().items()}
     if method == JIT:
-        others = {other + REORDERED: _best_of_ours(one, how) for other, one in judges.items()}
+        beside = {o + REORDERED: _best_of_ours(one, how) for o, one in others().items()}
     points = [one.needs for one in pareto(search.attempts.all)]
     spent = time.perf_counter() - begin
     common = {"graph": name, "seed": settings.seed, "jax": jax.__version__}
     common |= {"accelerator": settings.accelerator or "cpu"}
     common |= {"compilations": settings.compilations, "evaluations": settings.evaluations}
-    named = [(other, "", needs) for other, needs in (others | fitted).items()]
+    named = [(other, "", needs) for other, needs in (beside | fitted).items()]
     named += [(method, str(number), needs) for number, needs in enumerate(points)]
     rows = [
         common | {"method": each, "metric": metric, "value": value, "point": point}
@@ -184,29 +207,26 @@ def _judge(one: Program, target: Accelerator | None) -> Judge:
 
 def _best_of_xla(judge: Judge) -> Needs:
     """What a program needs in the better of XLA's orders."""
-    return _least(one(Way(PLAIN)) for one in _with_options(judge))
+    kinds = _BARRIERS[: 1 if judge.target else None]
+    schedulers = _SCHEDULERS[: 1 if judge.target else None]
+    found = [
+        judge._replace(options={**kind, **scheduler})(Way(PLAIN)).needs
+        for kind in kinds
+        for scheduler in schedulers
+    ]
+    return _least(found)
 
 
-def _best_of_ours(judge: Judge, how: xla_settings.Search) -> Needs:
-    """What a program needs in the best of XLA's orders and one behind the scheduler."""
-    tried = [Attempts(one, how) for one in _with_options(judge)]
-    return _least(made for one in tried for made in (one.plain, one.reordered(one.plain)) if made)
+def _best_of_ours(one: _Other, how: xla_settings.Search) -> Needs:
+    """What a program needs in the best of XLA's orders and ours behind the scheduler."""
+    kinds = _BARRIERS[: 1 if one.judge.target else None]
+    tried = [Attempts(one.judge._replace(options=kind), how) for kind in kinds]
+    ours = [each.reordered(each.plain) for each in tried]
+    return _least([one.needs, *(made.needs for made in ours if made)])
 
 
-def _with_options(judge: Judge) -> list[Judge]:
-    options = _CPU_OPTIONS[: 1 if judge.target else None]
-    return [judge._replace(options=dict(each)) for each in options]
-
-
-def _least(attempts: Iterable[Attempt]) -> Needs:
-    return min((one.needs for one in attempts), key=lambda needs: needs.total)
-
-
-def _policies(name: str, target: Accelerator | None) -> Iterator[tuple[str, Judge]]:
-    """The program with each policy."""
-    for method in checkpointed.METHODS:
-        if (one := checkpointed.program(name, method)) is not None:
-            yield method, _judge(one, target)
+def _least(found: Iterable[Needs]) -> Needs:
+    return min(found, key=lambda needs: needs.total)
 
 
 class Curves:
@@ -261,6 +281,17 @@ def budgets(rows: Sequence[Row], ours: str) -> list[dict[str, str]]:
         line = {"budget": f"{share:.0%}", "within": f"{len(within)} of {len(found)}"}
         lines.append(line | {curves.work: mean(within) if within else ""})
     return lines
+
+
+def sentence(rows: Sequence[Row]) -> str:
+    """What ``budgets`` says of half the bytes on CPUs, for people."""
+    own = [row for row in rows if row["accelerator"] == "cpu"]
+    line = next(line for line in budgets(own, JIT) if line["budget"] == f"{HALF:.0%}")
+    flops = line["FLOPs"].split(" (")[0]
+    return (
+        f"Compiled for CPUs, {line['within']} train steps fit half of XLA's bytes, for {flops} of"
+        " the FLOPs.\n"
+    )
 
 
 def against(rows: Sequence[Row], ours: str) -> list[dict[str, str]]:

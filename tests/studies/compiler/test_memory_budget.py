@@ -67,6 +67,14 @@ def test_orders_of_ours_are_compared_with_policies_in_such_an_order_too():
     assert tables.memory_budget_page(rows).count("Against each policy") == 2
 
 
+def test_half_of_the_bytes_in_a_sentence():
+    rows = rows_of("vit", {(f"{JIT} {share}", ""): (share, 1.1) for share in BUDGETS})
+    rows += rows_of("unet", {(f"{JIT} {share}", ""): (0.9, 1.0) for share in BUDGETS})
+    assert memory_budget.sentence([*ROWS, *rows, *(r | {"accelerator": "h100"} for r in rows)]) == (
+        "Compiled for CPUs, 1 of 2 train steps fit half of XLA's bytes, for 1.100 of the FLOPs.\n"
+    )
+
+
 def test_a_program_that_there_is_not(tmp_path):
     with pytest.raises(OptionError, match="programs: no 'gpt'"):
         memory_budget.measure(Settings(programs=("gpt",)), None, tmp_path / "rows.csv")

@@ -11,8 +11,9 @@ def test_memory_budget_smoke(tmp_path):
     assert "rj.jit, against policies" in output
     rows = results.read_results(tmp_path / "results.csv")
     of = {(row["method"], row["metric"], row["point"]): row["value"] for row in rows}
-    plain = float(of["xla_default", "total_bytes", ""])
-    assert float(of["rj.jit 0.4", "total_bytes", ""]) < float(of["regal_jax 0.4", "total_bytes", ""])
+    assert float(of["rj.jit 0.4", "total_bytes", ""]) < float(
+        of["regal_jax 0.4", "total_bytes", ""]
+    )
     assert float(of["run", "difference", ""]) < 1e-3
     assert launch("memory_budget.py", *arguments) == output
     assert results.read_results(tmp_path / "results.csv") == rows

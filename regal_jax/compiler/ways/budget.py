@@ -5,12 +5,13 @@ and the limit is moved until its word is within the budget.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from regal_jax.compiler.recompute.emission import ANY
 from regal_jax.compiler.recompute.plans import Lines
 from regal_jax.compiler.ways.attempts import Attempts, by_plan, in_segments, lean_loops
-from regal_jax.compiler.ways.judge import Attempt, Needs
+from regal_jax.compiler.ways.judge import Attempt, Needs, Way
+from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.reporting import progress
 
 COMPILATIONS = 15
@@ -19,16 +20,15 @@ COMPILATIONS = 15
 SLACK = 0.03
 """Of the budget: what compilers need more than the model says, at a first guess."""
 
-Form = tuple[int, bool]
-FORMS: Mapping[str, Sequence[Form]] = {
+FORMS = {
     "cpu": ((ANY, True), (1, True), (1, False)),
     "reordered cpu": ((ANY, True), (1, True)),
     "accelerator": ((ANY, False), (32, False), (4, False)),
 }
-"""How the runs of plans are compiled: ``near`` and ``compact`` of ``Way``, the fewest barriers,
-FLOPs and time first; the next where no limit is within the budget. With ANY, only repeated work has
-some, and XLA orders the rest: where its order is good, or fuses much, that is best. Behind the
-scheduler CPUs' programs get an order that doesn't depend on ``compact``."""
+"""How the runs of a plan are compiled, until one is within the budget: ``near`` and ``compact`` of
+``Way``, the fewest barriers, FLOPs and time first. With ANY, only repeated work has some, and XLA
+orders the rest: where its order is good, or fuses much, that is best. Behind the scheduler CPUs'
+programs get an order that doesn't depend on ``compact``."""
 
 REACH = {"reordered cpu": 4.0, "accelerator": 1.25}
 """Of the budget: programs that need no more get another order behind the scheduler. On CPUs one
@@ -74,7 +74,7 @@ class BudgetSearch:
         self._is_for_cpus = attempts.judge.target is None
         cpu = "reordered cpu" if reorders else "cpu"
         self._kind = cpu if self._is_for_cpus else "accelerator"
-        self._limits: dict[tuple[int, Form], Limits] = {}
+        self._limits: dict[int, Limits] = {}
 
     def within(
         self, budget: int, *, compilations: int = COMPILATIONS, time_limit: float | None = None
@@ -94,22 +94,21 @@ class BudgetSearch:
                 self._try_loops()
                 self._try_cuts(budget)
             loops, most = self._loops(budget), self._compiled() + compilations
-            for form in FORMS[self._kind]:
-                while self._compiled() < most and not self._is_enough(budget):
-                    limit = self._limits_of(loops, form).next(budget, self.attempts.plain.needs)
-                    if limit is None or time.perf_counter() > late:
-                        break
-                    self._try(loops, limit, form, budget)
-                if self._best(budget).needs.total <= budget:
+            while self._compiled() < most and not self._is_enough(budget):
+                limit = self._limits_of(loops).next(budget, self.attempts.plain.needs)
+                if limit is None or time.perf_counter() > late:
                     break
+                self._try(loops, limit, budget)
+            is_timed = self.attempts.plain.needs.seconds > 0
+            if is_timed and not self._is_enough(budget) and time.perf_counter() < late:
+                self._try_forms(self._best(budget).way)
         return self._best(budget)
 
     def look_at(self, share: float) -> None:
         """Compiles plans of a share of the bytes beyond the arguments that orders alone need."""
         self._try_loops()
         for loops in range(len(self.attempts.judge.versions)):
-            for form in FORMS[self._kind]:
-                self._try(loops, self.attempts.lines(loops).limit(share), form, 0)
+            self._try(loops, self.attempts.lines(loops).limit(share), 0)
 
     def _compiled(self) -> int:
         """Ways but for orders behind the scheduler."""
@@ -124,15 +123,21 @@ class BudgetSearch:
             return False
         return needs.work <= (ENOUGH_TIME if plain.seconds else ENOUGH) * plain.work
 
-    def _limits_of(self, loops: int, form: Form) -> "Limits":
-        if (loops, form) not in self._limits:
-            self._limits[loops, form] = Limits(self.attempts.lines(loops))
-        return self._limits[loops, form]
+    def _limits_of(self, loops: int) -> "Limits":
+        if loops not in self._limits:
+            self._limits[loops] = Limits(self.attempts.lines(loops))
+        return self._limits[loops]
 
     def _try_loops(self) -> None:
         """Compiles the program with each kind of lean loops."""
         for loops in range(1, len(self.attempts.judge.versions)):
             self.attempts.of(lean_loops(loops))
+
+    def _try_forms(self, way: Way) -> None:
+        """Compiles a plan in every form: which takes the least time no rule says."""
+        for near, compact in FORMS[self._kind] if way.runs and not way.cuts else ():
+            name = way.name.removesuffix(REORDERED)
+            self.attempts.of(way._replace(name=name, near=near, compact=compact, behind=()))
 
     def _try_cuts(self, budget: int) -> None:
         """Compiles the base orders in segments, ever more of them, until one is within the budget:
@@ -159,24 +164,27 @@ class BudgetSearch:
         fit = [loops for loops, total in lean.items() if total <= budget]
         return min(fit) - 1 if fit else len(self.attempts.judge.versions) - 1
 
-    def _try(self, loops: int, limit: int, form: Form, budget: int) -> None:
-        """Compiles the plan of a limit in a form; what is refused counts as twice the plain one."""
-        plan, (near, compact) = self.attempts.lines(loops).within(limit), form
-        one = self.attempts.of(by_plan(plan, near, compact=compact, loops=loops))
-        total = (
-            self._reordered(one, budget).needs.total if one else 2 * self.attempts.plain.needs.total
-        )
-        self._limits_of(loops, form).totals[limit] = total
+    def _try(self, loops: int, limit: int, budget: int) -> None:
+        """Compiles the plan of a limit, form by form until it is within the budget."""
+        plan = self.attempts.lines(loops).within(limit)
+        totals = [2 * self.attempts.plain.needs.total]
+        for near, compact in FORMS[self._kind]:
+            one = self.attempts.of(by_plan(plan, near, compact=compact, loops=loops))
+            if one is not None:
+                totals.append(self._reordered(one, budget).needs.total)
+                if totals[-1] <= budget:
+                    break
+        self._limits_of(loops).totals[limit] = min(totals)
 
 
 class Limits:
-    """Limits of plans that were compiled in one form, and the next for a budget.
+    """Limits of plans that were compiled, and the next for a budget.
 
     Args:
       lines: the plans.
 
     Attributes:
-      totals: of each limit, the bytes that the compiler says.
+      totals: of each limit, the least bytes that the compiler says.
     """
 
     def __init__(self, lines: Lines):
@@ -185,9 +193,9 @@ class Limits:
 
     def next(self, budget: int, plain: Needs) -> int | None:
         """The next limit to try: those that just fit are closed in on. None where all is tried."""
-        step, most = max(1, int(CLOSE * budget)), self._lines.plain.peak
         if not self.totals:
-            return max(budget - int(SLACK * budget), self._lines.floor + step)
+            return budget - int(SLACK * budget)
+        step, most = max(1, int(CLOSE * budget)), self._lines.plain.peak
         low = max((limit for limit, total in self.totals.items() if total <= budget), default=0)
         if not low:
             limit = self._lower(budget, plain, step)

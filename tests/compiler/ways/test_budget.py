@@ -8,7 +8,7 @@ import pytest
 
 from regal_jax.compiler.accelerators.specifications import SPECIFICATIONS
 from regal_jax.compiler.ways.attempts import Attempts
-from regal_jax.compiler.ways.budget import CUTS, REACH, BudgetSearch, Limits, pareto, rank
+from regal_jax.compiler.ways.budget import CUTS, FORMS, REACH, BudgetSearch, Limits, pareto, rank
 from regal_jax.compiler.ways.judge import Attempt, Needs, Version, Way, judge_of
 from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.decisions import Memory
@@ -33,15 +33,15 @@ BEHIND = (("main", ("a", "b")),)
 class Judging:
     """A compiler whose programs need what a function of the way says, (bytes, FLOPs)."""
 
-    def __init__(self, needs, target=GPU):
+    def __init__(self, needs, target=GPU, seconds=lambda way: 0.0):
         self.kernels = kernels_of(TRACED)
         self.versions = (Version(TRACED, self.kernels),)
-        self.needs, self.target, self.seen = needs, target, []
+        self.needs, self.target, self.seen, self.seconds = needs, target, [], seconds
 
     def __call__(self, way: Way) -> Attempt:
         self.seen.append(way)
         size, flops = self.needs(way)
-        return Attempt(way, Needs(Memory(size, 0, 0), 0, 0, flops))
+        return Attempt(way, Needs(Memory(size, 0, 0), 0, 0, flops, self.seconds(way)))
 
     def reordered(self, attempt: Attempt, how) -> Attempt | None:
         """In a tenth fewer bytes."""
@@ -133,6 +133,17 @@ def test_time_counts_before_flops_where_there_is_an_estimate():
     assert rank(slow, 10) < rank(fast._replace(memory=Memory(11, 0, 0)), 10)
     assert rank(fast, 8) < rank(slow, 8)
     assert rank(slow._replace(memory=Memory(8, 0, 0)), 7) < rank(fast, 7)
+
+
+def test_the_best_plan_is_compiled_in_every_form_where_time_counts():
+    def seconds(way):
+        return 1.0 + 0.5 * bool(way.runs) - 0.2 * (way.near == FORMS["accelerator"][1][0])
+
+    judge = Judging(lambda way: (100 if not way.runs or way.cuts else 10, 1.5), seconds=seconds)
+    best = within(judge, 50)
+    assert (best.way.near, best.needs.seconds) == (FORMS["accelerator"][1][0], 1.3)
+    forms = [(way.near, way.compact) for way in judge.seen if way.runs == best.way.runs]
+    assert set(forms) == set(FORMS["accelerator"])
 
 
 def lines_to(floor):

@@ -25,11 +25,11 @@ def main(settings, folder) -> None:
     rows = memory_budget.measure(settings, target, folder() / "results.csv")
     for ours, label in memory_budget.LABELS.items():
         for title, make in (
-            ("bytes beyond the arguments and FLOPs, over XLA's own choice", memory_budget.table),
-            ("budgets", memory_budget.budgets),
-            ("against policies", memory_budget.against),
+            ("Bytes beyond the arguments and FLOPs, over XLA's own choice", memory_budget.table),
+            ("Budgets", memory_budget.budgets),
+            ("Against policies", memory_budget.against),
         ):
-            print(f"{label}, {title}\n{tables.text_table(make(rows, ours))}\n")
+            print(f"{title}, {label}\n{tables.text_table(make(rows, ours))}\n")
     print(f"Run beside the plain program\n{tables.text_table(memory_budget.runs(rows))}\n")
 
 

@@ -108,10 +108,12 @@ def placed(
 
 
 def compile_for(
-    lowered: Any, target: Accelerator, compiler_options: Mapping[str, Any] | None = None
+    lowered: Any, target: Accelerator | None, compiler_options: Mapping[str, Any] | None = None
 ) -> Any:
-    """The compiled program. Raises CompilerError where the accelerator's compiler refuses it, a
-    DeviceMemoryError where that is for its size."""
+    """The compiled program; for CPUs without target. Raises CompilerError where the accelerator's
+    compiler refuses it, a DeviceMemoryError where that is for its size."""
+    if target is None:
+        return lowered.compile(compiler_options=dict(compiler_options or {}) or None)
     options = {**target.options, **(compiler_options or {})}
     try:
         with enable_compilation_cache(target.is_there):  # else it couldn't be read back

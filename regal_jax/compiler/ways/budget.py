@@ -11,7 +11,6 @@ from regal_jax.compiler.recompute.emission import ANY
 from regal_jax.compiler.recompute.plans import Lines
 from regal_jax.compiler.ways.attempts import Attempts, by_plan, in_segments, lean_loops
 from regal_jax.compiler.ways.judge import Attempt, Needs, Way
-from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.reporting import progress
 
 COMPILATIONS = 15
@@ -70,10 +69,11 @@ class BudgetSearch:
     """
 
     def __init__(self, attempts: Attempts, *, reorders: bool = False):
-        self.attempts, self._reorders = attempts, reorders
+        self.attempts = attempts
         self._is_for_cpus = attempts.judge.target is None
         cpu = "reordered cpu" if reorders else "cpu"
-        self._kind = cpu if self._is_for_cpus else "accelerator"
+        kind = cpu if self._is_for_cpus else "accelerator"
+        self._forms, self._reach = FORMS[kind], REACH[kind] if reorders else 0.0
         self._limits: dict[int, Limits] = {}
 
     def within(
@@ -135,9 +135,9 @@ class BudgetSearch:
 
     def _try_forms(self, way: Way) -> None:
         """Compiles a plan in every form: which takes the least time no rule says."""
-        for near, compact in FORMS[self._kind] if way.runs and not way.cuts else ():
-            name = way.name.removesuffix(REORDERED)
-            self.attempts.of(way._replace(name=name, near=near, compact=compact, behind=()))
+        if way.runs and not way.cuts:
+            for near, compact in self._forms:
+                self.attempts.of(way.as_scheduled._replace(near=near, compact=compact))
 
     def _try_cuts(self, budget: int) -> None:
         """Compiles the base orders in segments, ever more of them, until one is within the budget:
@@ -154,7 +154,7 @@ class BudgetSearch:
 
     def _reordered(self, attempt: Attempt, budget: int) -> Attempt:
         """The same in another order behind the scheduler, where that may come within the budget."""
-        if self._reorders and budget < attempt.needs.total <= REACH[self._kind] * budget:
+        if budget < attempt.needs.total <= self._reach * budget:
             return self.attempts.reordered(attempt) or attempt
         return attempt
 
@@ -168,7 +168,7 @@ class BudgetSearch:
         """Compiles the plan of a limit, form by form until it is within the budget."""
         plan = self.attempts.lines(loops).within(limit)
         totals = [2 * self.attempts.plain.needs.total]
-        for near, compact in FORMS[self._kind]:
+        for near, compact in self._forms:
             one = self.attempts.of(by_plan(plan, near, compact=compact, loops=loops))
             if one is not None:
                 totals.append(self._reordered(one, budget).needs.total)
@@ -198,8 +198,8 @@ class Limits:
         step, most = max(1, int(CLOSE * budget)), self._lines.plain.peak
         low = max((limit for limit, total in self.totals.items() if total <= budget), default=0)
         if not low:
-            limit = self._lower(budget, plain, step)
-            return None if min(self.totals.values()) > FAR * budget else limit
+            is_far = min(self.totals.values()) > FAR * budget
+            return None if is_far else self._lower(budget, plain, step)
         high = min((limit for limit in self.totals if limit > low), default=0)
         limit = (low + high) // 2 if high else min(self._scaled(low, budget, plain), most)
         return None if limit <= self._lines.floor or limit - low < step else limit
@@ -208,12 +208,13 @@ class Limits:
         """While nothing is within the budget: lower than what has a plan, but not so low that there
         is none."""
         floor, given = self._lines.floor, self._lines.given
+        bottom = max(floor, given)
         high = min((limit for limit in self.totals if limit > floor), default=0)
         scaled = self._scaled(high, budget, plain) if high else 0
         top = high or self._lines.plain.peak
         limit = min(given + int(LOWER * (scaled - given)), top - LEAST_STEPS * step)
-        if limit <= max(floor, given):
-            limit = (max(floor, given) + top) // 2
+        if limit <= bottom:
+            limit = (bottom + top) // 2
         return None if top - limit < LEAST_STEPS * step else limit
 
     def _scaled(self, limit: int, budget: int, plain: Needs) -> int:

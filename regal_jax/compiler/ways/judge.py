@@ -59,6 +59,11 @@ class Way(NamedTuple):
     cuts: tuple[int, ...] = ()
     behind: Behind = ()
 
+    @property
+    def as_scheduled(self) -> "Way":
+        """The same in the compiler's own order."""
+        return self._replace(name=self.name.removesuffix(REORDERED), behind=())
+
 
 class Needs(NamedTuple):
     """What a compiled program needs of one device.
@@ -148,7 +153,7 @@ class Judge(NamedTuple):
         options = {**self.options, **self.options_of(way), **(more or {})}
         if way.behind:
             return compile_behind(self._lowered(way), way.behind, self.target, options)
-        return compiled(self._lowered(way), self.target, options)
+        return compile_for(self._lowered(way), self.target, options)
 
     def reordered(self, attempt: Attempt, how: Search) -> Attempt | None:
         """The same in another order behind the scheduler, which takes no time; None if none is
@@ -211,15 +216,6 @@ def versions_of(traced: Any) -> tuple[Version, ...]:
     for lean in with_lean_loops(traced, program):
         versions.append(Version(lean, kernels(program_of(lean), donated)))
     return tuple(versions)
-
-
-def compiled(
-    lowered: jax.stages.Lowered, target: Accelerator | None, options: Mapping[str, Any]
-) -> jax.stages.Compiled:
-    """A lowered function's program. Raises CompilerError where the compiler refuses it."""
-    if target is not None:
-        return compile_for(lowered, target, options)
-    return lowered.compile(compiler_options=dict(options) or None)
 
 
 def needs_of(made: jax.stages.Compiled, target: Accelerator | None) -> Needs:

@@ -14,15 +14,9 @@ from scipy.optimize import LinearConstraint, milp
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.accelerator import accelerator as find
-from regal_jax.compiler.accelerators.measure import placed
+from regal_jax.compiler.accelerators.measure import compile_for, placed
 from regal_jax.compiler.ways.budget import rank
-from regal_jax.compiler.ways.judge import (
-    KEEP_BARRIERS,
-    Needs,
-    compiled,
-    flops_ratio,
-    needs_of,
-)
+from regal_jax.compiler.ways.judge import KEEP_BARRIERS, Needs, flops_ratio, needs_of
 from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED, QUICKLY
 from regal_jax.errors import LimitError, OptionError
 from regal_jax.options import byte_count
@@ -99,7 +93,7 @@ def names_to_save(
         fn = make(policy)
         jitted = fn if hasattr(fn, "trace") else jax.jit(fn)
         quickly = QUICKLY if target is None else {}
-        made = compiled(jitted.lower(*args, **kwargs), target, {**options, **quickly})
+        made = compile_for(jitted.lower(*args, **kwargs), target, {**options, **quickly})
         return needs_of(made, target)
 
     everything = jax.checkpoint_policies.everything_saveable

@@ -15,7 +15,6 @@ from regal_jax.compiler.ways.fit import check_fits
 from regal_jax.compiler.ways.judge import Attempt, Judge, Way, flops_ratio, judge_of
 from regal_jax.compiler.ways.trade import Trade, best_trade, timed
 from regal_jax.compiler.xla import behind, decisions
-from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.decisions import Decision, Memory
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.reschedule import Report
@@ -127,7 +126,7 @@ def _again(judge: Judge, known: Decision, limit: int | None, how: Search) -> Att
     with contextlib.suppress(CompilerError):
         return within(judge.built(way))
     with contextlib.suppress(CompilerError):
-        base = judge.built(way._replace(name=known.name.removesuffix(REORDERED), behind=()))
+        base = judge.built(way.as_scheduled)
         if limit is not None and within(base):
             return base
         with contextlib.suppress(CompilerError):

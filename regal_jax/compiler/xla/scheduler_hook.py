@@ -120,13 +120,10 @@ def compile_choosing(
         chosen.append(choose(parse_module(found.to_string())))
         return chosen[-1]
 
-    tag_here = tag or uuid.uuid4().hex
+    mark = tag or uuid.uuid4().hex
+    tagged = {**(options or {}), **({_GPU_TAG: int(mark[:7], 16)} if target else {_CPU_TAG: mark})}
     with _ONE_AT_A_TIME, _transforming(module, given, "cuda" if target else "cpu") as outcomes:
-        if target:
-            tagged = {**(options or {}), _GPU_TAG: int(tag_here[:7], 16)}
-            compiled = compile_for(lowered, target, tagged)
-        else:
-            compiled = lowered.compile({**(options or {}), _CPU_TAG: tag_here})
+        compiled = compile_for(lowered, target, tagged)
     _raise_of(module, outcomes)
     if not chosen and not tag:
         raise CompilerError(f"XLA never called the hook behind its scheduler for {module}")

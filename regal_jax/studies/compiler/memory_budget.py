@@ -1,5 +1,6 @@
 """Train steps within memory budgets: ``rj.jit`` and ``rj.fit`` against ``jax.checkpoint``."""
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,14 +15,14 @@ from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.measure import placed
 from regal_jax.compiler.ways.attempts import EVALUATIONS, Attempts
 from regal_jax.compiler.ways.budget import COMPILATIONS, BudgetSearch, pareto
-from regal_jax.compiler.ways.judge import KEEP_BARRIERS, Judge, Needs, Way, judge_of
+from regal_jax.compiler.ways.judge import KEEP_BARRIERS, Attempt, Judge, Needs, Way, judge_of
 from regal_jax.compiler.xla import settings as xla_settings
 from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED
 from regal_jax.datasets import jax_train_steps
 from regal_jax.datasets.jax_train_steps import Program
-from regal_jax.errors import LimitError
+from regal_jax.errors import CompilerError, LimitError
 from regal_jax.reporting import progress
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import geometric_mean
@@ -50,11 +51,6 @@ RUN = "run"
 
 PRICE = 0.005
 """More work than a share of this has a price to compare."""
-
-_BARRIERS: Sequence[Mapping[str, Any]] = ({}, KEEP_BARRIERS)
-_SCHEDULERS: Sequence[Mapping[str, Any]] = ({}, MEMORY_OPTIMIZED)
-"""On CPUs, barriers as they are or kept as here, and XLA's two orders: policies get the best. On
-accelerators, the first of both."""
 
 EXTRA_COLUMNS = (KEY, "accelerator", "jax", "compilations", "evaluations", "point")
 _LAST_METRIC = "search_seconds"
@@ -93,7 +89,7 @@ def measure(settings: Settings, target: Accelerator | None, path: Path) -> list[
         )
         others = functools.cache(functools.partial(_others, name, judge))
         for method, own in ((FIT, key), (JIT, keys.key(made=key, method=JIT))):
-            make = functools.partial(_rows, name, judge, others, settings, method)
+            make = functools.partial(_rows, name, others, settings, method)
             rows += kept.rows(own, make)
         if settings.pairs and target is None:
             make = functools.partial(_runs, name, judge, settings)
@@ -143,11 +139,7 @@ def _others(name: str, judge: Judge) -> dict[str, _Other]:
 
 
 def _rows(
-    name: str,
-    judge: Judge,
-    others: Callable[[], Mapping[str, _Other]],
-    settings: Settings,
-    method: str,
+    name: str, others: Callable[[], Mapping[str, _Other]], settings: Settings, method: str
 ) -> list[Row]:
     """The plain program, each policy's, the best of each budget, and all that none is better than.
 
@@ -156,8 +148,8 @@ def _rows(
     """
     begin = time.perf_counter()
     how = xla_settings.Search(evaluations=settings.evaluations, seed=settings.seed)
+    judge, plain = others()[PLAIN]
     search = BudgetSearch(Attempts(judge, how), reorders=method == JIT)
-    plain = others()[PLAIN].needs
     budgets = {share: plain.arguments + int(share * _beyond(plain)) for share in BUDGETS}
     fitted = {
         f"{method} {share}": search.within(budget, compilations=settings.compilations).needs
@@ -207,22 +199,28 @@ def _judge(one: Program, target: Accelerator | None) -> Judge:
 
 def _best_of_xla(judge: Judge) -> Needs:
     """What a program needs in the better of XLA's orders."""
-    kinds = _BARRIERS[: 1 if judge.target else None]
-    schedulers = _SCHEDULERS[: 1 if judge.target else None]
-    found = [
-        judge._replace(options={**kind, **scheduler})(Way(PLAIN)).needs
-        for kind in kinds
+    schedulers: Sequence[Mapping[str, Any]] = ({},) if judge.target else ({}, MEMORY_OPTIMIZED)
+    return _least(
+        one._replace(options={**one.options, **scheduler})(Way(PLAIN)).needs
+        for one in _with_barriers(judge)
         for scheduler in schedulers
-    ]
+    )
+
+
+def _best_of_ours(other: _Other, how: xla_settings.Search) -> Needs:
+    """What a program needs in the best of XLA's orders and ours behind the scheduler."""
+    found = [other.needs]
+    for one in _with_barriers(other.judge):
+        with contextlib.suppress(CompilerError):
+            if made := one.reordered(Attempt(Way(PLAIN), other.needs), how):
+                found.append(made.needs)
     return _least(found)
 
 
-def _best_of_ours(one: _Other, how: xla_settings.Search) -> Needs:
-    """What a program needs in the best of XLA's orders and ours behind the scheduler."""
-    kinds = _BARRIERS[: 1 if one.judge.target else None]
-    tried = [Attempts(one.judge._replace(options=kind), how) for kind in kinds]
-    ours = [each.reordered(each.plain) for each in tried]
-    return _least([one.needs, *(made.needs for made in ours if made)])
+def _with_barriers(judge: Judge) -> list[Judge]:
+    """As it is, and on CPUs with barriers kept, too, as here: policies get the best of both."""
+    kinds: Sequence[Mapping[str, Any]] = ({},) if judge.target else ({}, KEEP_BARRIERS)
+    return [judge._replace(options=kind) for kind in kinds]
 
 
 def _least(found: Iterable[Needs]) -> Needs:

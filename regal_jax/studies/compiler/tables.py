@@ -92,7 +92,7 @@ def memory_budget_page(rows: Sequence[Row]) -> str:
                 continue
             work = memory_budget.Curves(own, ours).work
             parts += [
-                f"`{label}`, compiled for {name} (JAX {_only(own, 'jax')}):",
+                f"By `{label}`. Compiled for {name} (JAX {_only(own, 'jax')}):",
                 markdown_table(lines),
                 f"Budgets, shares of XLA's bytes, and {work} over XLA's (geometric means, ranges):",
                 markdown_table(memory_budget.budgets(own, ours)),

@@ -52,7 +52,7 @@ def test_ours_at_a_policy_s_price():
 def test_the_page_has_a_part_a_compiler():
     page = tables.memory_budget_page(ROWS + [row | {"accelerator": "h100"} for row in ROWS])
     assert page.count("Against each policy") == 2
-    assert "`rj.fit`, compiled for CPUs (JAX 1):" in page
+    assert "By `rj.fit`. Compiled for CPUs (JAX 1):" in page
     assert "Run on two" not in page
 
 

@@ -15,6 +15,7 @@ from jax.extend.core import jaxpr_as_fun
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.accelerator import accelerator as find
 from regal_jax.compiler.accelerators.measure import placed
+from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.compiler.ways.attempts import EVALUATIONS, Attempts
 from regal_jax.compiler.ways.budget import COMPILATIONS, BudgetSearch, pareto
 from regal_jax.compiler.ways.judge import Attempt, Judge, Needs, flops_ratio, judge_of
@@ -179,19 +180,29 @@ def check_fits(judge: Judge, best: Attempt, budget: int, more: str = "") -> None
     """Raises LimitError where the best attempt isn't within the budget; ``more`` may help, too."""
     if best.needs.total <= budget:
         return
-    graph = judge.kernels.graph
-    results = int(graph.size[graph.persistent & (graph.producer >= 0)].sum())
+    needs = best.needs
+    held = [
+        f"arguments {human_bytes(needs.arguments)}",
+        f"results {human_bytes(needs.memory.output - needs.memory.donated)}",
+        *_largest_op(judge.kernels),
+    ]
+    raise LimitError(
+        f"memory_budget: {human_bytes(budget)} is too little: the least found needs"
+        f" {human_bytes(needs.total)} ({needs.total - budget:,} B more), of which"
+        f" {', '.join(held)}; {more}a smaller batch, donated arguments or more devices may help"
+    )
+
+
+def _largest_op(kernels: Kernels) -> Sequence[str]:
+    """The op that reads and writes the most bytes at once, for people; nothing without any."""
+    graph = kernels.graph
+    if not graph.num_ops:
+        return ()
     own = graph.inputs.sums(graph.size * (graph.producer >= 0)) + graph.outputs.sums(graph.size)
     largest = int((own + graph.workspace).argmax())
-    op = judge.kernels.program.ops[judge.kernels.ops[largest]].steps[-1].equation
-    raise LimitError(
-        f"memory_budget: {human_bytes(budget)} is too little: the least found"
-        f" needs {human_bytes(best.needs.total)}, of which arguments"
-        f" {human_bytes(best.needs.arguments)}, results {human_bytes(results)}, and the largest"
-        f" op ({op.primitive.name}, {op.source_info.name_stack}) reads and writes"
-        f" {human_bytes(int(own[largest]))}; {more}a smaller batch, donated"
-        " arguments or more devices may help"
-    )
+    op = kernels.program.ops[kernels.ops[largest]].steps[-1].equation
+    where = ", ".join(filter(None, (op.primitive.name, str(op.source_info.name_stack))))
+    return (f"and the largest op ({where}) reads and writes {human_bytes(int(own[largest]))}",)
 
 
 def describe(best: Attempt, plain: Attempt, budget: int) -> str:

@@ -228,7 +228,7 @@ def needs_of(made: jax.stages.Compiled, target: Accelerator | None) -> Needs:
         beside = costs.overlapped / costs.collectives if costs.collectives else 1.0
         return Needs(memory_of(made), arguments, code, costs.flops, costs.seconds, beside)
     analysis: Any = made.cost_analysis()
-    return Needs(memory_of(made), arguments, code, float(analysis["flops"]))
+    return Needs(memory_of(made), arguments, code, float(analysis.get("flops", 0.0)))
 
 
 def flops_ratio(one: Needs, plain: Needs) -> float:

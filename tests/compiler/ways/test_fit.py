@@ -1,5 +1,6 @@
 import itertools
 import re
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -81,6 +82,21 @@ def test_other_shapes_are_refused(fitted):
 def test_too_little_says_what_holds_the_memory():
     with pytest.raises(LimitError, match=r"64.0 KiB is too little: the least .* results"):
         rj.fit(step, *SHAPES, memory_budget="64KiB", **QUICK)
+
+
+@pytest.mark.parametrize("run", [rj.fit, lambda f, x, **_: rj.jit(f, memory_budget=16)(x)])
+def test_a_function_without_ops_has_no_largest_one(run):
+    x = np.ones(4, np.float32)
+    with pytest.raises(LimitError, match=r"16 B is too little: .* results 16 B; .*a smaller"):
+        run(lambda x: x, x, memory_budget=16)
+    assert rj.fit(lambda x: x, x, memory_budget=64).best.needs.flops == 0
+
+
+def test_what_runs_again_is_made_without_warnings(plain):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = rj.fit(step, *SHAPES, memory_budget=int(0.72 * plain.best.needs.total), **QUICK)
+    assert found.best.way.runs
 
 
 @pytest.mark.parametrize("budget", ["much", "16 gigs", "1.5"])

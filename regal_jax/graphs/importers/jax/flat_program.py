@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.api_util import debug_info
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, gensym, jaxpr_as_fun
 
 from regal_jax.graphs.importers.jax.program import inlined_program, open_program, trace
@@ -295,8 +296,11 @@ def _run_equation(step: Step, values: Sequence[Any]) -> Sequence[Any]:
     equation = step.equation
     pairs = zip(equation.invars, values, strict=True)
     given = {atom: value for atom, value in pairs if not isinstance(atom, Literal)}
-    jaxpr = Jaxpr((), tuple(given), equation.outvars, [equation], equation.effects)
-    return jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))(*given.values())
+    arguments = tuple(given.values())
+    said = debug_info(str(equation.primitive), jaxpr_as_fun, arguments, {})
+    of = said._replace(result_paths=None)
+    jaxpr = Jaxpr((), tuple(given), equation.outvars, [equation], equation.effects, of)
+    return jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))(*arguments)
 
 
 def value_of(atom: Atom, known: Mapping[int, Any]) -> Any:

@@ -12,6 +12,7 @@ from regal_jax.compiler.recompute.plans import Lines
 from regal_jax.compiler.ways.attempts import Attempts, by_plan, in_segments, lean_loops
 from regal_jax.compiler.ways.judge import Attempt, Needs, Way
 from regal_jax.reporting import progress
+from regal_jax.reporting.tables import human_bytes
 
 COMPILATIONS = 15
 """Ways that are compiled, besides XLA's own, unless told otherwise."""
@@ -58,6 +59,14 @@ def rank(needs: Needs, budget: int) -> tuple[bool, float, float]:
     if needs.total <= budget:
         return False, needs.work, needs.total
     return True, needs.total, needs.work
+
+
+def too_little(needs: Needs, budget: int) -> str:
+    """How an error begins where the best that was found isn't within a budget."""
+    return (
+        f"memory_budget: {human_bytes(budget)} is too little: the least found needs"
+        f" {human_bytes(needs.total)} ({needs.total - budget:,} B more)"
+    )
 
 
 class BudgetSearch:

@@ -17,7 +17,7 @@ from regal_jax.compiler.accelerators.accelerator import accelerator as find
 from regal_jax.compiler.accelerators.measure import placed
 from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.compiler.ways.attempts import EVALUATIONS, Attempts
-from regal_jax.compiler.ways.budget import COMPILATIONS, BudgetSearch, pareto
+from regal_jax.compiler.ways.budget import COMPILATIONS, BudgetSearch, pareto, too_little
 from regal_jax.compiler.ways.judge import Attempt, Judge, Needs, flops_ratio, judge_of
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.settings import Search
@@ -187,9 +187,8 @@ def check_fits(judge: Judge, best: Attempt, budget: int, more: str = "") -> None
         *_largest_op(judge.kernels),
     ]
     raise LimitError(
-        f"memory_budget: {human_bytes(budget)} is too little: the least found needs"
-        f" {human_bytes(needs.total)} ({needs.total - budget:,} B more), of which"
-        f" {', '.join(held)}; {more}a smaller batch, donated arguments or more devices may help"
+        f"{too_little(needs, budget)}, of which {', '.join(held)}; {more}a smaller batch, donated"
+        " arguments or more devices may help"
     )
 
 

@@ -15,7 +15,7 @@ from scipy.optimize import LinearConstraint, milp
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.accelerator import accelerator as find
 from regal_jax.compiler.accelerators.measure import compile_for, placed
-from regal_jax.compiler.ways.budget import rank
+from regal_jax.compiler.ways.budget import rank, too_little
 from regal_jax.compiler.ways.judge import KEEP_BARRIERS, Needs, flops_ratio, needs_of
 from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED, QUICKLY
 from regal_jax.errors import LimitError, OptionError
@@ -111,8 +111,7 @@ def names_to_save(
     best = search.known[names]
     if best.total > budget:
         raise LimitError(
-            f"memory_budget: {human_bytes(budget)} is too little: the least found needs"
-            f" {human_bytes(best.total)}, saving {', '.join(sorted(names)) or 'no name'}, of which"
+            f"{too_little(best, budget)}, saving {', '.join(sorted(names)) or 'no name'}, of which"
             f" arguments {human_bytes(best.arguments)}; with jax.checkpoint around smaller parts,"
             " such as each layer, or by rj.fit, it could be less"
         )

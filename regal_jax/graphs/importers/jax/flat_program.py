@@ -297,9 +297,9 @@ def _run_equation(step: Step, values: Sequence[Any]) -> Sequence[Any]:
     pairs = zip(equation.invars, values, strict=True)
     given = {atom: value for atom, value in pairs if not isinstance(atom, Literal)}
     arguments = tuple(given.values())
-    said = debug_info(str(equation.primitive), jaxpr_as_fun, arguments, {})
-    of = said._replace(result_paths=None)
-    jaxpr = Jaxpr((), tuple(given), equation.outvars, [equation], equation.effects, of)
+    debug = debug_info(str(equation.primitive), jaxpr_as_fun, arguments, {})
+    debug = debug._replace(result_paths=None)
+    jaxpr = Jaxpr((), tuple(given), equation.outvars, [equation], equation.effects, debug)
     return jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))(*arguments)
 
 

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 
+import contenders
 import instances
 import jax
 import numpy as np
@@ -90,29 +91,13 @@ def against_pymoo(graph: ComputationGraph, flags) -> None:
 
 def pymoo_search(graph, problem: PlacementProblem, evaluations: int, seed: int) -> float:
     """The best cost of pymoo's BRKGA after the same number of evaluations, rounded up."""
-    from pymoo.algorithms.soo.nonconvex.brkga import BRKGA
-    from pymoo.core.problem import Problem
-    from pymoo.optimize import minimize
-
     kernel = columns.native_graph(graph)
 
-    class Vectorised(Problem):
-        def __init__(self):
-            super().__init__(n_var=problem.num_genes, n_obj=1, xl=0.0, xu=1.0)
+    def costs(genes: np.ndarray) -> np.ndarray:
+        return batch.evaluate_batch(kernel, genes, num_devices=2, num_threads=1)[0].max(axis=1)
 
-        def _evaluate(self, x, out, *args, **kwargs):
-            genes = x.astype(np.float32)
-            peak = batch.evaluate_batch(kernel, genes, num_devices=2, num_threads=1)[0]
-            out["F"] = peak.max(axis=1).astype(float)
-
-    algorithm = BRKGA(
-        n_elites=CONFIG.elites,
-        n_offsprings=CONFIG.children,
-        n_mutants=CONFIG.newcomers - CONFIG.children,
-        bias=CONFIG.elite_bias,
-    )
-    result = minimize(Vectorised(), algorithm, ("n_eval", evaluations), seed=seed)
-    return float(result.F[0])
+    termination = ("n_eval", evaluations)
+    return contenders.minimise_by_pymoo(costs, problem.num_genes, termination, seed)
 
 
 def fitness_seconds(graph, problem: PlacementProblem, evaluations: int) -> float:

@@ -28,15 +28,7 @@ PEERS = {"cpp": "plain C++", "jax": "pure JAX"}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data_dir", help="folder of graph files instead of the model zoo")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 500, 1000, 2000])
-    parser.add_argument("--num_devices", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=100)
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--jax_largest", type=int, default=1200, help="ops; pure JAX up to here")
-    parser.add_argument("--csv", help="file that the ratios are added to")
-    flags = parser.parse_args()
+    flags = parser().parse_args()
     library = compiled_library(SOURCE)
     graphs = instances.graphs_of_sizes(flags.data_dir, flags.sizes)
     print(f"{instances.machine()}; batch {flags.batch}, {flags.num_devices} devices")
@@ -46,7 +38,39 @@ def main() -> None:
     instances.print_table(header, rows)
 
 
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data_dir", help="folder of graph files instead of the model zoo")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 500, 1000, 2000])
+    parser.add_argument("--num_devices", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=100)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--jax_largest", type=int, default=1200, help="ops; pure JAX up to here")
+    parser.add_argument("--csv", help="file that the ratios are added to")
+    return parser
+
+
 def measure(graph: ComputationGraph, library, flags) -> list[object]:
+    seconds = times(graph, library, flags)
+    ratio = {name: value / seconds["kernel"] for name, value in seconds.items()}
+    known = {name: ratio[peer] for peer, name in PEERS.items() if peer in ratio}
+    instances.keep("cost of a chromosome", graph, known, flags)
+    microseconds = {name: value / flags.batch * 1e6 for name, value in seconds.items()}
+    return [
+        graph.name[:32],
+        graph.num_ops,
+        graph.num_tensors,
+        microseconds["kernel"],
+        microseconds.get("cpp", "-"),
+        ratio.get("cpp", "-"),
+        ratio["jit"],
+        ratio.get("jax", "-"),
+        1 / ratio["all"],
+    ]
+
+
+def times(graph: ComputationGraph, library, flags) -> dict[str, float]:
+    """Seconds that a batch takes the kernel, and each peer: the same costs, compared first."""
     num_devices = flags.num_devices
     kernel = placement_columns.native_graph(graph)
     problem = PlacementProblem(graph, num_devices, backend="native")
@@ -70,22 +94,7 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
         np.testing.assert_array_equal(contenders["cpp"](), peak)
     if graph.num_ops <= flags.jax_largest:
         contenders["jax"] = pure_jax(graph, genes, num_devices, peak)
-    seconds = fastest(contenders, flags.repeats, slow=("jax",))
-    ratio = {name: value / seconds["kernel"] for name, value in seconds.items()}
-    known = {name: ratio[peer] for peer, name in PEERS.items() if peer in ratio}
-    instances.keep("cost of a chromosome", graph, known, flags)
-    microseconds = {name: value / flags.batch * 1e6 for name, value in seconds.items()}
-    return [
-        graph.name[:32],
-        graph.num_ops,
-        graph.num_tensors,
-        microseconds["kernel"],
-        microseconds.get("cpp", "-"),
-        ratio.get("cpp", "-"),
-        ratio["jit"],
-        ratio.get("jax", "-"),
-        1 / ratio["all"],
-    ]
+    return fastest(contenders, flags.repeats, slow=("jax",))
 
 
 def pure_jax(graph, genes, num_devices, peak) -> Callable:

@@ -29,18 +29,22 @@ SOURCE = Path(__file__).with_name("plain_machine_scheduling.cpp")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[500, 1000, 5000])
-    parser.add_argument("--batch", type=int, default=100)
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--csv", help="file that the ratios are added to")
-    flags = parser.parse_args()
+    flags = parser().parse_args()
     library = compiled_library(SOURCE)
     print(f"{instances.machine()}; batch {flags.batch}")
     header = ["graph", "ops", "schedules/s", "us", "C++ / kernel", "in jit / kernel"]
     header += ["serial / kernel", "speedup of all cores"]
     graphs = [make(size) for make in (three_types, queries) for size in flags.sizes]
     instances.print_table(header, [measure(graph, library, flags) for graph in graphs])
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[500, 1000, 5000])
+    parser.add_argument("--batch", type=int, default=100)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--csv", help="file that the ratios are added to")
+    return parser
 
 
 def three_types(num_ops: int) -> ComputationGraph:
@@ -75,6 +79,25 @@ def queries(num_ops: int) -> ComputationGraph:
 
 
 def measure(graph: ComputationGraph, library, flags) -> list[object]:
+    seconds = times(graph, library, flags)
+    ratio = {name: value / seconds["kernel"] for name, value in seconds.items()}
+    if "cpp" in ratio:
+        peer = {"plain C++": ratio["cpp"]}
+        instances.keep("schedule on machine types", graph, peer, flags)
+    return [
+        graph.name,
+        graph.num_ops,
+        round(flags.batch / seconds["kernel"]),
+        seconds["kernel"] / flags.batch * 1e6,
+        ratio.get("cpp", "-"),
+        ratio["jit"],
+        ratio["serial"],
+        1 / ratio["all"],
+    ]
+
+
+def times(graph: ComputationGraph, library, flags) -> dict[str, float]:
+    """Seconds that a batch takes the kernel, and each peer: the same makespans, compared first."""
     problem, columns = MachineProblem(graph), machine_columns(graph)
     rng = np.random.default_rng(0)
     genes = rng.random((flags.batch, graph.num_ops), np.float32)
@@ -90,21 +113,7 @@ def measure(graph: ComputationGraph, library, flags) -> list[object]:
     if library is not None:
         contenders["cpp"] = plain_scheduler(library, columns, genes)
         np.testing.assert_array_equal(contenders["cpp"](), makespan)
-    seconds = fastest(contenders, flags.repeats, slow=("serial",))
-    ratio = {name: value / seconds["kernel"] for name, value in seconds.items()}
-    if "cpp" in ratio:
-        peer = {"plain C++": ratio["cpp"]}
-        instances.keep("schedule on machine types", graph, peer, flags)
-    return [
-        graph.name,
-        graph.num_ops,
-        round(flags.batch / seconds["kernel"]),
-        seconds["kernel"] / flags.batch * 1e6,
-        ratio.get("cpp", "-"),
-        ratio["jit"],
-        ratio["serial"],
-        1 / ratio["all"],
-    ]
+    return fastest(contenders, flags.repeats, slow=("serial",))
 
 
 def _kernel(columns: MachineColumns, genes: np.ndarray, generation: int) -> Callable:

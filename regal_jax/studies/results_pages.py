@@ -19,7 +19,7 @@ from regal_jax.reporting import results, tables
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import LEAST_GRAPHS
 from regal_jax.studies import recompute, systems
-from regal_jax.studies.comparison import peers, searches
+from regal_jax.studies.comparison import curves, growth, peers, searches, workers
 from regal_jax.studies.comparison.paired import paired_table
 from regal_jax.studies.compiler import device_tables, evaluation_speed, memory_budget
 from regal_jax.studies.compiler import tables as compiler_tables
@@ -256,6 +256,9 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "device_runs": compiler_tables.device_runs_page,
         "evaluation_speed": evaluation_speed.page,
         "peers": peers.page,
+        "time_to_quality": curves.page,
+        "large_graphs": growth.page,
+        "workers": workers.page,
         "search_costs": compiler_tables.search_costs_page,
         "memory_budget": compiler_tables.memory_budget_page,
         "auto_stop": early_stops,

@@ -1,7 +1,7 @@
 """Programs run on the device that is here, as XLA compiles them and as ``rj.jit`` does.
 
-First all are compiled, by workers, and their executables kept; then each program runs in a process
-of its own, alone on the device (``executable``).
+Some at a time are compiled, by workers, and their executables kept; then each program runs in a
+process of its own, alone on the device (``executable``), and its rows are written.
 """
 
 import os
@@ -37,6 +37,8 @@ from regal_jax.studies.settings import Output
 
 EXTRA_COLUMNS = (KEY, "device", "jax", "segments")
 _LAST_METRIC = "compile_seconds"
+_AT_ONCE = 8
+"""Programs that are compiled before they run: a run that is stopped keeps those before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,21 +75,30 @@ def measure(settings: Settings, folder: Path) -> list[Row]:
     missing = [name for name in settings.programs if key_of[name] not in kept]
     programs = folder / "programs"  # compiled; those of a stopped run needn't be again
     programs.mkdir(exist_ok=True)
-    tasks = [(name, settings, programs / key_of[name]) for name in missing]
-    made: dict[str, dict[str, executable.Executable]] = {}
-    with progress.bar("compiling", len(tasks)) as update:
-        for number, found in executors.completed(settings.executor, executables, tasks):
-            made[missing[number]] = found
-            update(len(made), missing[number])
-    for name in progress.each("running", [name for name in missing if made[name]]):
-        program, _ = _parts(name)
-        ran = side_by_side.in_process(executable.run, program, made[name], settings.blocks)
-        common = {"graph": name, "seed": settings.seed, "device": machine["device"]}
-        common |= {"jax": machine["jax"]}
-        kept.add(key_of[name], _rows(common, made[name], ran))
+    with progress.bar("compiling and running", len(missing)) as update:
+        for start in range(0, len(missing), _AT_ONCE):
+            some = missing[start : start + _AT_ONCE]
+            tasks = [(name, settings, programs / key_of[name]) for name in some]
+            made = dict(executors.completed(settings.executor, executables, tasks))
+            for number, name in enumerate(some):
+                if made[number]:
+                    kept.add(key_of[name], _run(name, settings, made[number], machine))
+                update(start + number + 1, name)
     shutil.rmtree(programs)
     done = [name for name in settings.programs if key_of[name] in kept]
     return [row for name in done for row in kept[key_of[name]]]
+
+
+def _run(
+    name: str,
+    settings: Settings,
+    made: Mapping[str, executable.Executable],
+    machine: Mapping[str, Any],
+) -> list[Row]:
+    """The rows of a program that is compiled."""
+    ran = side_by_side.in_process(executable.run, _parts(name)[0], made, settings.blocks)
+    common = {"graph": name, "seed": settings.seed, "device": machine["device"]}
+    return _rows(common | {"jax": machine["jax"]}, made, ran)
 
 
 def decide(settings: Settings, folder: Path) -> Iterator[str]:

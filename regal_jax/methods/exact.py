@@ -47,18 +47,31 @@ def prove(problem: PlacementProblem, budget: Budget, found: Result) -> Result:
     left, bound = budget.evaluations - found.evaluations, problem.lower_bound
     if left < 1 or found.cost <= bound:
         return found._replace(lower_bound=bound)
-    unit = max(problem.graph.num_ops, 1)
+    unit, history = max(problem.graph.num_ops, 1), list(found.history)
+
+    def note(proof: search.Proof, cost: float) -> None:
+        spent = found.evaluations + min(proof.states // unit + 1, left)
+        if history[-1][0] == spent:
+            history.pop()
+        history.append((spent, cost))
+        budget.on_progress(spent, cost)
+
+    def note_better(proof: search.Proof) -> None:
+        fits = problem.num_devices == 1 and proof.peak <= problem.platform.capacities()[0]
+        if fits and proof.peak < history[-1][1]:
+            note(proof, float(proof.peak))
+
     order = found.schedule.ops_in_order()
     gap = search.GapSearch(problem.graph, order, problem.together_bound)
     peak = gap.proof.peak
-    gap.run(left * unit, lambda: budget.out_of_time)
+    gap.run(left * unit, lambda: budget.out_of_time, note_better)
     bound = max(bound, -(-gap.proof.lower_bound // problem.num_devices))
-    point = (found.evaluations + min(gap.proof.states // unit + 1, left), found.cost)
-    found = Result(found.schedule, point[0], (*found.history, point), float(bound))
+    note(gap.proof, history[-1][1])
+    made = Result(found.schedule, history[-1][0], tuple(history), float(bound))
     if gap.proof.peak < peak:
-        found = _ordered(problem, budget, found, gap.proof.order)
-    budget.on_progress(found.evaluations, found.cost)
-    return found
+        made = _ordered(problem, budget, made, gap.proof.order)
+    budget.on_progress(made.evaluations, made.cost)
+    return made
 
 
 def _ordered(problem: PlacementProblem, budget: Budget, found: Result, order: np.ndarray) -> Result:

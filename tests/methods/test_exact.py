@@ -63,3 +63,14 @@ def test_a_capacity_below_the_optimum_gives_the_least_excess(method):
     least = int(least_peak_memory(plain(graph), 1))
     assert optimize(graph, method, memory_capacity=least - 1).cost == least
     assert optimize(graph, method, memory_capacity=least).cost == least
+
+
+def test_better_orders_are_told_as_they_are_found():
+    told = []
+    graph = layered_graph(2, 80)
+    found = optimize(graph, evaluations=20_000, on_progress=lambda *point: told.append(point))
+    better = [cost for _, cost in found.history]
+    assert len(set(better)) > 2
+    assert set(better) <= {cost for _, cost in told}
+    assert [cost for _, cost in told] == sorted((cost for _, cost in told), reverse=True)
+    assert min(better) == found.cost

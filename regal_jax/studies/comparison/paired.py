@@ -1,7 +1,7 @@
 """One method against each other one of the same budget, paired by graph."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -10,36 +10,41 @@ from regal_jax.reporting.results import Row
 from regal_jax.studies.comparison import searches
 
 
-def paired_table(rows: Sequence[Row], method: str) -> list[dict[str, str]]:
+def paired_table(
+    rows: Sequence[Row], method: str, kin: Callable[[str], str] = str
+) -> list[dict[str, str]]:
     """How much less a method's schedules cost than those of other methods, by setting and budget.
 
     Percent are 100 times the mean over graphs of log(cost of the other / cost of the method), costs
     being means over seeds, with the 95 % interval over graphs; better and worse are numbers of
     graphs. Methods without a budget are held against the method's first schedule. Labels are those
-    of ``regal.tables``: "regal 5000", "etf".
+    of ``regal.tables``: "regal 5000", "etf". Graphs that ``kin`` gives one name count together, as
+    one in means and intervals.
     """
     table = []
     for setting in dict.fromkeys(row["setting"] for row in rows):
         costs = searches.costs_by_graph(rows, setting)
         for own in sorted((one for one in costs if _method(one) == method), key=_budget):
             others = [one for one in costs if one != own and _budget(one) == _budget(own)]
-            table += [_line(setting, own, other, costs[own], costs[other]) for other in others]
+            pairs = [(other, costs[own], costs[other]) for other in others]
+            table += [_line(setting, own, *pair, kin) for pair in pairs]
     return table
 
 
-def _line(setting: str, own: str, other: str, costs: dict, other_costs: dict) -> dict[str, str]:
-    gains = {
-        graph: 100.0 * np.log(np.mean(other_costs[graph]) / np.mean(costs[graph]))
-        for graph in costs
-        if graph in other_costs
-    }
-    better, worse = (sum(sign * gain > 0.0 for gain in gains.values()) for sign in (1, -1))
+def _line(
+    setting: str, own: str, other: str, costs: dict, other_costs: dict, kin: Callable[[str], str]
+) -> dict[str, str]:
+    gains: dict[str, list[float]] = {}
+    for graph in (graph for graph in costs if graph in other_costs):
+        gain = 100.0 * np.log(np.mean(other_costs[graph]) / np.mean(costs[graph]))
+        gains.setdefault(kin(graph), []).append(float(gain))
+    every = np.concatenate(list(gains.values()))
     return {
         "setting": setting,
         "evaluations": f"{_budget(own):,}",
         "over": f"`{_method(other)}`",
         "less, %": statistics.mean_interval(gains).text(),
-        "better, worse, of": f"{better}, {worse}, {len(gains)}",
+        "better, worse, of": f"{(every > 0).sum()}, {(every < 0).sum()}, {len(every)}",
     }
 
 

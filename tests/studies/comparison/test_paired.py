@@ -52,3 +52,13 @@ def test_samples_are_compared_with_as_many_and_greedy_schedules_with_rules():
 
 def test_a_method_without_rows_has_no_table():
     assert paired_table(rows_of({"brkga 10": {"a": [1.0]}}), "regal") == []
+
+
+def test_kin_count_as_one():
+    ours = {"a/1": [1.0], "a/2": [1.0], "b/1": [1.0]}
+    theirs = {"a/1": [4.0], "a/2": [1.0], "b/1": [4.0]}
+    rows = rows_of({"regal 5000": ours, "brkga 5000": theirs})
+    (line,) = paired_table(rows, "regal", kin=lambda graph: graph.split("/")[0])
+    mean = 100.0 * (np.log(2.0) + np.log(4.0)) / 2.0
+    assert line["less, %"] == f"{mean:.2f} (n = 2)"
+    assert line["better, worse, of"] == "2, 0, 3"

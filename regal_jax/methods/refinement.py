@@ -1,14 +1,12 @@
 """Improving a schedule behind ``optimize``: local search from it, or block moves."""
 
-import math
-
 import jax
 
 from regal_jax import registry
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.options import Budget, Result, best_of
 from regal_jax.search import base
-from regal_jax.search.local_search import block_moves, islands, search
+from regal_jax.search.local_search import block_moves, search
 
 
 @registry.method("local_search", paper="regal_transfer_learning, 4.2")
@@ -18,17 +16,11 @@ def run_local_search(problem: PlacementProblem, budget: Budget) -> Result:
 
 
 def polish(problem: PlacementProblem, budget: Budget, start: Result) -> Result:
-    """Spends what is left of the budget on local search from the best schedule so far.
-
-    With a deadline it is one search a core. Without, the same number of evaluations finds more in
-    one search, and the same on any machine.
-    """
+    """Spends what is left of the budget on local search from the best schedule so far."""
     left = budget.after(start)
     if left.evaluations < 1 or left.out_of_time:
         return start
     begin = (start.schedule.ops_in_order(), start.schedule.placement)
-    if math.isfinite(budget.deadline):
-        return best_of(start, islands.best_of_islands(problem, left, begin))
     return best_of(start, search.search(problem, left, start=begin))
 
 

@@ -59,25 +59,6 @@ def page(rows: Sequence[Row]) -> str:
     return f"{caption}\n\n{markdown_table(lines)}\n"
 
 
-def sentence(rows: Sequence[Row], settings: Mapping[str, str]) -> str:
-    """How far programs are above the best known in the end, by what a setting is called here."""
-    parts = []
-    for setting, called in settings.items():
-        some = [row for row in rows if row["setting"] == setting]
-        limit = _limits(some)[-1]
-        means = {
-            name: statistics.mean_interval(gaps).mean
-            for name, gaps in _gaps(some, setting, limit).items()
-        }
-        ranked = ", ".join(f"`{name}` {means[name]:.1f} %" for name in sorted(means, key=means.get))
-        parts.append(f"{called} {ranked}")
-    graphs = len({row["graph"] for row in rows})
-    return (
-        f"After {limit:g} s on one core, {graphs} unseen graphs on two devices, above the best"
-        f" known: {'; '.join(parts)}.\n"
-    )
-
-
 def _lines(rows: Sequence[Row], setting: str) -> list[dict[str, str]]:
     graphs, limits = {row["graph"] for row in rows}, _limits(rows)
     gaps = {limit: _gaps(rows, setting, limit) for limit in limits}

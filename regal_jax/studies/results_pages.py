@@ -12,8 +12,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from regal_jax.datasets.job_shop import classic_bounds
-from regal_jax.datasets.zoo import splits
-from regal_jax.datasets.zoo.card import card
 from regal_jax.environments.schedule import Objective
 from regal_jax.errors import RegalError
 from regal_jax.graphs import files
@@ -22,7 +20,7 @@ from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import LEAST_GRAPHS
 from regal_jax.studies import recompute, systems
 from regal_jax.studies.comparison import curves, growth, peers, searches, workers
-from regal_jax.studies.comparison.paired import paired_table
+from regal_jax.studies.comparison.paired import architectures, paired_table
 from regal_jax.studies.compiler import device_tables, evaluation_speed, memory_budget
 from regal_jax.studies.compiler import tables as compiler_tables
 from regal_jax.studies.flags import option
@@ -173,12 +171,7 @@ def paired(rows: Sequence[Row]) -> str:
 
 def paired_by_architecture(rows: Sequence[Row]) -> str:
     """``regal`` against other methods on every graph of the test split, in Markdown."""
-    families = {row["name"]: splits.architecture(row["family"]) for row in card()}
-    graphs = {row["graph"] for row in rows}
-
-    def kin(graph: str) -> str:
-        return families[graph.partition("#")[0]]
-
+    graphs, kin = {row["graph"] for row in rows}, architectures()
     caption = (
         f"As above, but {len(graphs):,} graphs of {len({kin(graph) for graph in graphs})}"
         " architectures; means and intervals are over these, each of its\ngraphs' mean;"
@@ -293,10 +286,14 @@ follows it (``_VIEW``)."""
 _VIEW = re.compile("_(paired|spread|at_prices|groups)$")
 """Behind a file's name, which of several tables of its rows."""
 
+ON_TWO = MappingProxyType({"peak memory, D = 2": "memory", "makespan, D = 2": "makespan"})
+"""Settings of a sentence, and what they are called there."""
+
 SUMMARIES: Mapping[str, Callable[[systems.Read], str]] = MappingProxyType(
     {
         "surprises": lambda read: compiler_tables.surprises(read("xla"), read("onnx")),
         "systems": systems.table,
+        "in_ten_seconds": lambda read: curves.sentence(read("time_to_quality"), ON_TWO),
         "on_a_device": lambda read: device_tables.sentence(read("device_runs")),
         "within_half": lambda read: memory_budget.sentence(read("memory_budget")),
     }

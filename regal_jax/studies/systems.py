@@ -7,7 +7,7 @@ import numpy as np
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.tables import markdown_table
 from regal_jax.studies.comparison import searches
-from regal_jax.studies.comparison.paired import paired_table
+from regal_jax.studies.comparison.paired import architectures, paired_table
 from regal_jax.studies.gflownet import tables as gflownet_tables
 from regal_jax.studies.proofs import report
 from regal_jax.studies.regal.tables import paper_of, reference_of
@@ -42,7 +42,7 @@ def _proofs(read: Read) -> dict[str, str]:
 
 
 def _regal(read: Read) -> dict[str, str]:
-    lines = paired_table(read("regal_memory"), "regal")
+    lines = paired_table(read("regal_all_memory"), "regal", architectures())
     less = {
         line["evaluations"]: line["less, %"]
         for line in lines

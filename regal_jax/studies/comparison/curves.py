@@ -6,7 +6,7 @@ import numpy as np
 
 from regal_jax.reporting import statistics
 from regal_jax.reporting.results import Row
-from regal_jax.reporting.tables import markdown_table
+from regal_jax.reporting.tables import markdown_table, number_of
 from regal_jax.studies.comparison import searches
 from regal_jax.studies.kept import KEY
 
@@ -57,6 +57,27 @@ def page(rows: Sequence[Row]) -> str:
         " beside the setting."
     )
     return f"{caption}\n\n{markdown_table(lines)}\n"
+
+
+def sentence(rows: Sequence[Row], settings: Mapping[str, str]) -> str:
+    """How far programs are above the best known in the end, by what a setting is called here."""
+    parts = []
+    for setting, called in settings.items():
+        some = [row for row in rows if row["setting"] == setting]
+        limit = _limits(some)[-1]
+        means = {
+            name: statistics.mean_interval(gaps).mean
+            for name, gaps in _gaps(some, setting, limit).items()
+        }
+        ranked = ", ".join(
+            f"{name} {means[name]:.1f}" for name in sorted(means, key=lambda one: means[one])
+        )
+        parts.append(f"{called} {ranked}")
+    graphs = number_of(len({row["graph"] for row in rows}), "graph")
+    return (
+        f"Percent above the best known after {limit:g} s on a core, {graphs}, two devices:"
+        f" {'; '.join(parts)}.\n"
+    )
 
 
 def _lines(rows: Sequence[Row], setting: str) -> list[dict[str, str]]:

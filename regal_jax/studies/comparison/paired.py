@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from regal_jax.datasets.zoo import splits
+from regal_jax.datasets.zoo.card import card
 from regal_jax.reporting import statistics
 from regal_jax.reporting.results import Row
 from regal_jax.studies.comparison import searches
@@ -29,6 +31,12 @@ def paired_table(
             pairs = [(other, costs[own], costs[other]) for other in others]
             table += [_line(setting, own, *pair, kin) for pair in pairs]
     return table
+
+
+def architectures() -> Callable[[str], str]:
+    """The architecture of a graph of the zoo, by the name of one of its variants."""
+    known = {row["name"]: splits.architecture(row["family"]) for row in card()}
+    return lambda graph: known[graph.partition("#")[0]]
 
 
 def _line(

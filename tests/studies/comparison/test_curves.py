@@ -42,6 +42,15 @@ def test_the_table():
     ]
 
 
+def test_the_sentence_ranks_programs_in_the_end():
+    theirs = rows_of("peak", "theirs", {"a": {"cost@1": 100.0, "cost@3": 20.0}})
+    ours = rows_of("peak", "ours", {"a": {"cost@1": 10.0, "cost@3": 10.0}})
+    other = rows_of("makespan", "ours", {"a": {"cost@1": 3.0, "cost@3": 3.0}})
+    text = curves.sentence([*theirs, *ours, *other], {"peak": "memory", "makespan": "time"})
+    assert "after 3 s on a core, 1 graph," in text
+    assert text.endswith(": memory ours 0.0, theirs 100.0; time ours 0.0.\n")
+
+
 @pytest.mark.parametrize("limit", [10.0, 100.0])
 def test_only_seconds_within_the_limit_are_columns(limit):
     found = curves.metrics([(0.01, 1.0)], seconds=limit)

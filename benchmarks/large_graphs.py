@@ -1,6 +1,6 @@
 """How far schedules go: train steps of 100 ops and more, and one in ever more microbatches.
 
-    python benchmarks/large_graphs.py [--sizes=2500] [--replicas=1,4,40] [--seconds=60]
+    python benchmarks/large_graphs.py [--sizes=2500] [--replicas=4,40,80] [--seconds=60]
 
 ``auto`` within ``--seconds`` beside depth-first order, a method each process: the fullest device
 over depth-first's and over the lower bound, seconds to read the graph, to schedule (compilation
@@ -29,7 +29,7 @@ from regal_jax.studies.compiler.side_by_side import in_process
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", default="100,300,1000,2500", help="ops, about, of whole graphs")
-    parser.add_argument("--replicas", default="4,40", help="microbatches of the last one")
+    parser.add_argument("--replicas", default="4,40,80", help="microbatches of the last one")
     parser.add_argument("--devices", default="1,2")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--csv", help="file that the rows are added to")

@@ -28,7 +28,7 @@ LONG_SWEEP = Path(__file__).parents[1] / "docs/results/proofs.csv"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--graphs", type=int, default=100)
+    parser.add_argument("--graphs", type=int, default=60)
     parser.add_argument("--evaluations", type=int, default=20_000)
     parser.add_argument("--simulated", type=int, nargs="*", default=[1, 2, 4, 8, 16, 32, 64])
     parser.add_argument("--path", default="docs/results/workers.csv")

@@ -48,7 +48,7 @@ def test_open_graphs_by_the_best_of_all_methods_hardest_first():
 def test_runs_resume_and_are_bounds(tmp_path):
     graphs = [random_graph(seed, 12).replace(name=f"g{seed}") for seed in range(3)]
     save_graphs(graphs, tmp_path / "graphs.jsonl")
-    settings = Settings(folder=str(tmp_path), devices=(1, 2), parts=(1,), seconds=0.3)
+    settings = Settings(folder=str(tmp_path), devices=(1, 2), parts=(1,), seconds=3.0)
     some = runs.corpora(settings)
     assert sorted(graph.name for graph in some[""]) == ["g0", "g1", "g2"]
     rows = runs.run(some, settings, tmp_path / "results.csv")

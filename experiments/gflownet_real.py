@@ -4,9 +4,8 @@
 
 Policies are trained on sub-graphs of eight real graphs, or with --train_pool of the model zoo's
 training graphs, and tested on whole graphs of architectures that training hasn't seen
-(``flow_corpora``; the paper's are not public): sixteen, or with --test_pool all that are fit for
-it. Means are over the test graphs. Results are rows of a CSV; an interrupted run resumes, in its
-training, too.
+(``flow_corpora``; the paper's are not public). Means are over the test graphs. Results are rows of
+a CSV; an interrupted run resumes, in its training, too.
 """
 
 from dataclasses import dataclass
@@ -20,8 +19,8 @@ from regal_jax.studies.gflownet import comparison, report, tables, training
 from regal_jax.studies.gflownet.settings import Comparison
 
 MOST_OPS = 128
-"""Of validation graphs and those of --test_pool: the most that one of the sixteen has. Those of
-validation are of families that neither training nor testing has."""
+"""Of validation graphs: the most that a test graph has. They are of families that neither training
+nor testing has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +30,6 @@ class Settings(Comparison):
     train_pool: bool = flags.option(False, "Train on all graphs of the zoo that are fit for it.")
     validation_graphs: int = flags.option(8, "Graphs to look at during training.")
     test_graphs: int = flags.option(16, "Most test graphs, evenly over sizes.")
-    test_pool: bool = flags.option(False, "Test on graphs of the zoo's whole test split.")
 
 
 DEFAULTS = Settings(output_dir="results/gflownet_real")
@@ -39,11 +37,7 @@ DEFAULTS = Settings(output_dir="results/gflownet_real")
 
 def main(settings, folder) -> None:
     output = folder()
-    if settings.test_pool:
-        test = flow_corpora.training_pool("test", max_ops=MOST_OPS)
-    else:
-        test = flow_corpora.real_graphs("test")
-    test = corpora.evenly_by_size(test, settings.test_graphs)
+    test = corpora.evenly_by_size(flow_corpora.real_graphs("test"), settings.test_graphs)
     valid = flow_corpora.training_pool("valid", max_ops=MOST_OPS)
     valid = corpora.evenly_by_size(valid, settings.validation_graphs)
     if settings.train_pool:

@@ -105,10 +105,10 @@ def with_sizes(graph: ComputationGraph, spread: float, seed: int) -> Computation
 def training_pool(
     split: str = "train", *, min_ops: int = 25, max_ops: int = 400, min_speedup: float = 1.3
 ) -> list[ComputationGraph]:
-    """More graphs than the paper has: those of a split of the zoo within limits.
+    """More graphs to train on than the paper has: those of a split of the zoo within limits.
 
     Args:
-      split: of ``model_zoo``; "valid" is for looking at training, "test" for testing.
+      split: of ``model_zoo``; "valid" is for looking at training.
       min_ops, max_ops: both included.
       min_speedup: the least that total work over the critical path may be, without which there is
         little to learn.

@@ -10,6 +10,7 @@ experiments/results_pages.py makes the tables of them.
 """
 
 import argparse
+import functools
 import importlib.metadata
 import itertools
 from collections.abc import Iterable, Iterator
@@ -62,7 +63,7 @@ def main() -> None:
     todo = list(races(evenly_by_size(fitting, flags.graphs), flags))
     with progress.bar("races", len(todo)) as update:
         for count, (key, common, problem, name) in enumerate(todo, 1):
-            kept.rows(key, lambda: rows(common, problem, name, flags.seconds))  # noqa: B023
+            kept.rows(key, functools.partial(rows, common, problem, name, flags.seconds))
             update(count)
     kept.arrange(key for key, *_ in todo)
 

@@ -35,12 +35,13 @@ def main() -> None:
     flags = parser.parse_args()
     zoo = [graph for graph in datasets.model_zoo(split="test") if graph.num_ops <= 1000]
     tasks = [(graph, flags.evaluations) for graph in evenly_by_size(zoo, flags.graphs)]
+    cores = instances.cores()
     alone, took = sweep(executors.HERE, tasks)
     one, _ = sweep("processes:1", tasks)
     start = max(one - alone, 0.0)
     common = {"graph": f"{len(tasks)} searches", "seed": 0, "start": start}
     common |= {"tasks": len(tasks), "mean_seconds": sum(took) / len(tasks)}
-    measured = {1: one} | {n: sweep(f"processes:{n}", tasks)[0] for n in range(2, cores() + 1)}
+    measured = {1: one} | {n: sweep(f"processes:{n}", tasks)[0] for n in range(2, cores + 1)}
     rows = [
         common | {"method": "measured", "workers": n, "value": alone / seconds}
         for n, seconds in measured.items()
@@ -52,16 +53,12 @@ def main() -> None:
         | {"method": "simulated", "workers": n, "value": sum(long) / workers.wall(long, n, start)}
         for n in flags.simulated
     ]
-    about = {"flags": vars(flags), "machine": keys.machine(), "cores": cores()}
+    about = {"flags": vars(flags), "machine": keys.machine(), "cores": cores}
     about["long sweep"] = LONG_SWEEP
     key = keys.key(graphs=[graph for graph, _ in tasks], **about)
     rows = [row | {"metric": workers.SPEEDUP, "key": key} for row in rows]
     results.write_results(flags.path, rows, workers.COLUMNS)
     print(workers.page(results.read_results(flags.path)))
-
-
-def cores() -> int:
-    return instances.cores()
 
 
 def sweep(where: str, tasks: list[tuple[ComputationGraph, int]]) -> tuple[float, list[float]]:

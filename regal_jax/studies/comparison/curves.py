@@ -65,10 +65,8 @@ def sentence(rows: Sequence[Row], settings: Mapping[str, str]) -> str:
     for setting, called in settings.items():
         some = [row for row in rows if row["setting"] == setting]
         limit = _limits(some)[-1]
-        means = {
-            name: statistics.mean_interval(gaps).mean
-            for name, gaps in _gaps(some, setting, limit).items()
-        }
+        gaps = _gaps(some, setting, limit)
+        means = {name: np.mean(list(by_graph.values())) for name, by_graph in gaps.items()}
         ranked = ", ".join(
             f"{name} {means[name]:.1f}" for name in sorted(means, key=lambda one: means[one])
         )

@@ -1,7 +1,7 @@
 """One method against each other one of the same budget, paired by graph."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -28,8 +28,7 @@ def paired_table(
         costs = searches.costs_by_graph(rows, setting)
         for own in sorted((one for one in costs if _method(one) == method), key=_budget):
             others = [one for one in costs if one != own and _budget(one) == _budget(own)]
-            pairs = [(other, costs[own], costs[other]) for other in others]
-            table += [_line(setting, own, *pair, kin) for pair in pairs]
+            table += [_line(setting, own, other, costs, kin) for other in others]
     return table
 
 
@@ -40,11 +39,11 @@ def architectures() -> Callable[[str], str]:
 
 
 def _line(
-    setting: str, own: str, other: str, costs: dict, other_costs: dict, kin: Callable[[str], str]
+    setting: str, own: str, other: str, costs: Mapping[str, dict], kin: Callable[[str], str]
 ) -> dict[str, str]:
     gains: dict[str, list[float]] = {}
-    for graph in (graph for graph in costs if graph in other_costs):
-        gain = 100.0 * np.log(np.mean(other_costs[graph]) / np.mean(costs[graph]))
+    for graph in (graph for graph in costs[own] if graph in costs[other]):
+        gain = 100.0 * np.log(np.mean(costs[other][graph]) / np.mean(costs[own][graph]))
         gains.setdefault(kin(graph), []).append(float(gain))
     every = np.concatenate(list(gains.values()))
     return {

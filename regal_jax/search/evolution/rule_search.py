@@ -83,9 +83,10 @@ def steps(
 def _picks(
     problem: PlacementProblem, columns: Columns, pool: np.ndarray, promise: Promise, count: int
 ) -> Iterator[tuple[int, Tried]]:
-    """The same, of the pool: one rule, and then ever larger batches."""
+    """The same, of the pool: one rule, and then ever larger batches. The second one is
+    ``rule.ONE_DEVICE`` if the first takes longer than all the work, one op after the other."""
     costs, done = np.zeros(len(pool)), np.zeros(len(pool), bool)
-    spent, best = 0, None
+    timed, spent, best = problem.objective == "makespan", 0, None
     while spent < count:
         size = batch_size(spent, count)
         left = np.where(done, -np.inf, promise(costs, done))
@@ -95,6 +96,10 @@ def _picks(
         best = new if best is None else best.and_best(new, PARENTS)
         spent += size
         yield spent, best
+        if spent == 1 < count and timed and best.costs[0] > problem.graph.duration.sum():
+            best = best.and_best(tried(problem, columns, rule.ONE_DEVICE[None]), PARENTS)
+            spent += 1
+            yield spent, best
 
 
 def batch_size(spent: int, count: int) -> int:

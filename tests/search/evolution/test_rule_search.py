@@ -5,7 +5,7 @@ import pytest
 
 import regal_jax as rj
 from regal_jax.environments.dispatching import rule
-from regal_jax.environments.dispatching.kernel import FEATURES, TIMED
+from regal_jax.environments.dispatching.kernel import AT_HOME, FEATURES, TIMED
 from regal_jax.options import Budget
 from regal_jax.search.evolution import rule_search
 from tests.policies.cases import random_graph
@@ -74,3 +74,29 @@ def test_changed_rules_stay_in_range_and_without_times():
     kept = np.mean(found[:, :TIMED] == rule.MOST)
     assert 0.7 < kept < 0.8  # half aren't changed; half of the changes are beyond what is allowed
     assert np.any(rule_search.changed(rng, parents, 9, timed=True)[:, TIMED:])
+
+
+def test_one_device_is_second_where_transfers_take_longer_than_all_the_work():
+    graph = random_graph(1, 20)
+    away = rule.MOST * np.eye(FEATURES)[AT_HOME]  # each op is where its inputs aren't
+    work, pool, seen = graph.duration.sum(), np.stack([away, *POOL]), []
+
+    def promise(known, done):
+        seen.append(int(done.sum()))
+        return rule_search.in_order(known, done)
+
+    for latency, dear in ((10.0 * work, True), (0.0, False)):
+        problem = rj.PlacementProblem(graph, 3, "makespan", latency=latency)
+        columns = rule.columns(problem)
+        first = rule.tried(problem, columns, pool[:1])
+        assert (first.costs[0] > work) == dear
+        seen.clear()
+        found = [
+            rule_search.search(problem, columns, pool, promise, count, Budget(count))
+            for count in (1, 2, 5)
+        ]
+        assert [one.evaluations for one in found] == [1, 2, 5]
+        assert found[0].cost == first.costs[0]
+        assert (found[1].cost == pytest.approx(work, rel=1e-6)) == dear
+        assert len(set(found[1].schedule.placement.tolist())) == 1 or not dear
+        assert seen == ([0, 0, 0, 1, 2, 3] if dear else [0, 0, 1, 0, 1, 2, 3, 4])

@@ -16,14 +16,13 @@ from regal_jax import registry
 from regal_jax.environments.choosing.kernel import Network
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.environments.sequencing import choices
-from regal_jax.environments.sequencing.choices import SEQUENCING
+from regal_jax.environments.sequencing.choices import BACKWARDS
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import one_shot
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Result, one_or_samples
 from regal_jax.policies.choosing import SequencingConfig, sequencing_policy
 from regal_jax.search.base import best_of_chromosomes
-from regal_jax.search.rcpsp.justification import reverse
 from regal_jax.training import checkpoints
 
 RULE = MappingProxyType({"excess": -1.0, "tail": 0.05, "later": -0.3})
@@ -59,7 +58,7 @@ def run_sequencing(problem: MachineProblem, budget: Budget) -> Result:
 )
 def run_giffler_thompson(problem: MachineProblem, budget: Budget) -> Result:
     """The same by a rule, RULE with noise: the control of ``sequencing``."""
-    return _best(problem, budget, SEQUENCING.linear(dict(RULE)), NOISE)
+    return _best(problem, budget, BACKWARDS.linear(dict(RULE)), NOISE)
 
 
 def samples(problem: MachineProblem, seed: int, count: int) -> tuple[MachineProblem, np.ndarray]:
@@ -80,9 +79,8 @@ def _drawn(
 ) -> np.ndarray:
     """Chromosomes float32[count, genes]."""
     seeds = np.random.default_rng(seed).integers(2**63, size=count).astype(np.uint64)
-    columns = SEQUENCING.columns(reverse(problem.graph))
-    backwards, _ = SEQUENCING.drawn(columns, network, seeds, noise)
-    return choices.priorities(problem, backwards[:, ::-1])
+    orders, _ = BACKWARDS.drawn(BACKWARDS.columns(problem.graph), network, seeds, noise)
+    return choices.priorities(problem, orders[:, ::-1])
 
 
 def _best(problem: MachineProblem, budget: Budget, network: Network, noise: float) -> Result:

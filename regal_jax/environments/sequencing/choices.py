@@ -17,6 +17,7 @@ from regal_jax.environments.sequencing.kernel import Columns
 from regal_jax.errors import OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.rewrites.transforms import reverse
 
 MOST_UNITS = 1_000_000
 """Units of all machine types, each of which has a time of release."""
@@ -64,3 +65,7 @@ def priorities(problem: MachineProblem, orders: np.ndarray) -> np.ndarray:
 
 SEQUENCING = Choosing(kernel, columns, makespan_bound)
 """Sequencing as an environment of choices; costs are makespans."""
+
+BACKWARDS = SEQUENCING._replace(columns=lambda graph: columns(reverse(graph)))
+"""The same of graphs turned round: a schedule grows from its end. The reverse of an order is one of
+the graph itself; serial generation then starts each op as early as it can."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from regal_jax.errors import OptionError
-from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
+from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows, ragged_rows
 
 
 def scale_sizes(
@@ -73,6 +73,22 @@ def _taken_extra(table: Mapping[str, Any], index: np.ndarray, length: int) -> di
         else value
         for key, value in table.items()
     }
+
+
+def reverse(graph: ComputationGraph) -> ComputationGraph:
+    """The same ops with every precedence turned round; tensors have no size."""
+    before, after = graph.op_pairs.T
+    return ComputationGraph.create(
+        num_ops=graph.num_ops,
+        producer=after,
+        size=np.zeros(len(after), np.int64),
+        consumers=RaggedRows(np.arange(len(after) + 1), np.ascontiguousarray(before)),
+        duration=graph.duration,
+        machine_type=graph.machine_type,
+        demand=graph.demand,
+        capacity=graph.capacity,
+        name=graph.name,
+    )
 
 
 def _inverse(order: Sequence[int] | np.ndarray, length: int, name: str) -> np.ndarray:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from regal_jax.environments.rcpsp.problem import MachineProblem
-from regal_jax.graphs.computation_graph import ComputationGraph, RaggedRows
+from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.rewrites.transforms import reverse
 
 
 class BothWays(NamedTuple):
@@ -24,22 +25,6 @@ def both_ways(graph: ComputationGraph) -> BothWays:
     return BothWays(
         MachineProblem(graph, generation="serial"),
         MachineProblem(reverse(graph), generation="serial"),
-    )
-
-
-def reverse(graph: ComputationGraph) -> ComputationGraph:
-    """The same ops with every precedence turned round; tensors have no size."""
-    before, after = graph.op_pairs.T
-    return ComputationGraph.create(
-        num_ops=graph.num_ops,
-        producer=after,
-        size=np.zeros(len(after), np.int64),
-        consumers=RaggedRows(np.arange(len(after) + 1), np.ascontiguousarray(before)),
-        duration=graph.duration,
-        machine_type=graph.machine_type,
-        demand=graph.demand,
-        capacity=graph.capacity,
-        name=graph.name,
     )
 
 

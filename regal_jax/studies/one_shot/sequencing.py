@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regal_jax.datasets.task_graphs import Bounds
-from regal_jax.environments.sequencing.choices import SEQUENCING
+from regal_jax.environments.sequencing.choices import BACKWARDS
 from regal_jax.policies.choosing import SequencingConfig
 from regal_jax.reporting import progress
 from regal_jax.studies.flags import group, option
@@ -58,7 +58,7 @@ def policy(settings: Settings, folder: Path) -> Path | None:
     steps = config.epochs * -(-count // config.batch_size)
     with progress.bar("training sequencing", steps) as update:
         return train_choosing(
-            SEQUENCING,
+            BACKWARDS,
             corpora.fresh_epochs(names, config.seed, count, settings.data_dir),
             corpora.validation_graphs(
                 settings.validation_settings, settings.validation_graphs, settings.data_dir

@@ -12,7 +12,7 @@ from regal_jax.environments.choosing.kernel import MOST, Network
 from regal_jax.environments.rcpsp import checker
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.environments.sequencing import choices
-from regal_jax.environments.sequencing.choices import SEQUENCING
+from regal_jax.environments.sequencing.choices import BACKWARDS, SEQUENCING
 from regal_jax.environments.sequencing.kernel import FEATURES, NAMES
 from regal_jax.errors import OptionError
 from tests.environments.rcpsp.cases import graph_of, machine_graphs, random_graph
@@ -55,6 +55,24 @@ def test_serial_generation_makes_no_longer_schedules_of_the_orders(graph):
     assert np.all(problem.makespans(genes) <= makespans * (1 + 1e-12))
     assert np.all(makespans >= problem.lower_bound * (1 - 1e-12))
     checker.evaluate_machines(graph, problem.decode(genes[0]))
+
+
+def test_the_reverse_of_a_backward_order_makes_no_longer_schedules():
+    """On machines of one unit; on others it makes some valid schedule."""
+    for graph in uniform_job_shops(6, 4, count=4):
+        problem = MachineProblem(graph, generation="serial")
+        orders, makespans = BACKWARDS.drawn(BACKWARDS.columns(graph), EVEN, seeds(30), 1.0)
+        later = problem.makespans(choices.priorities(problem, orders[:, ::-1]))
+        assert np.all(later <= makespans * (1 + 1e-12))
+        assert np.any(later < makespans)
+
+
+@given(machine_graphs(max_ops=10))
+def test_the_reverse_of_a_backward_order_is_an_order_of_the_graph(graph):
+    orders, _ = BACKWARDS.drawn(BACKWARDS.columns(graph), EVEN, seeds(3), 1.0)
+    at = np.argsort(orders[:, ::-1], axis=1)
+    before, after = graph.op_pairs.T
+    assert np.all(at[:, before] < at[:, after])
 
 
 def test_larger_graphs_and_many_units():

@@ -14,34 +14,53 @@ from regal_jax.errors import OptionError
 from regal_jax.methods import simple
 from regal_jax.options import Budget, Result, some_seconds
 from regal_jax.search.cp_sat import recompute as cp_sat_recompute
-from regal_jax.search.recompute.search import CHUNK, PlanSearch
+from regal_jax.search.recompute.search import CHUNK, Plan, PlanSearch, base_orders
 
 
 @registry.method("recompute", evaluations=functools.partial(some_seconds, evaluations=200_000))
 def run_recompute(problem: PlacementProblem, budget: Budget) -> Result:
     """Runs ops again where that is what it takes to stay within the memory capacity.
 
-    From the best of the cheap orders by peak memory, tensors are dropped and made again until the
-    schedule fits, and large neighbourhoods of it are searched for less work. One evaluation is the
-    cost of one plan. Where nothing fits, the result is what needs least of all that was tried.
+    From a few simple orders tensors are dropped and made again until the schedule fits; large
+    neighbourhoods of the best are searched for less work. One evaluation is the cost of one plan.
+    Where nothing fits, the result is what needs least of all that was tried.
 
     Raises OptionError but for the makespan of one device with a memory capacity.
     """
     _check(problem, "recompute")
     limit = int(problem.platform.capacities()[0])
-    order, least = _compact_order(problem, budget), least_memory(problem.graph)
-    search = PlanSearch(problem.graph, order, problem.graph.duration, seed=budget.seed)
-    history, plan, done = list[tuple[int, float]](), None, False
-    while (some := min(CHUNK, budget.evaluations - search.evaluations)) > 0 and not done:
+    history, done, least = list[tuple[int, float]](), False, least_memory(problem.graph)
+    search, plan, spent = _begun(problem, budget, limit)
+    while (some := min(CHUNK, budget.evaluations - spent)) > 0 and not done:
         before = search.evaluations
         plan = search.improve(limit, some) if plan else search.within(limit, some)
+        spent += search.evaluations - before
         beyond = search.plain.work * MOST_RUNS + search.nearest.peak - limit  # more than what fits
-        history.append((search.evaluations, plan.work if plan else beyond))
+        history.append((spent, plan.work if plan else beyond))
         budget.on_progress(*history[-1])
         done = budget.out_of_time or search.evaluations == before or limit < least
         done |= plan is not None and len(plan.runs) == problem.graph.num_ops
     found = plan or search.nearest
-    return Result(_schedule(problem, found.runs), search.evaluations, tuple(history))
+    return Result(_schedule(problem, found.runs), spent, tuple(history))
+
+
+def _begun(
+    problem: PlacementProblem, budget: Budget, limit: int
+) -> tuple[PlanSearch, Plan | None, int]:
+    """The base order that a first look finds the best plan from, that plan, evaluations spent."""
+    graph = problem.graph
+    orders = {"compact": _compact_order(problem, budget)} | base_orders(graph, budget.seed)
+    searches = [PlanSearch(graph, o, graph.duration, seed=budget.seed) for o in orders.values()]
+    each = min(CHUNK, budget.evaluations) // (len(searches) + 1) - 1  # one is of the order itself
+    if each < 1:
+        return searches[0], None, 0
+    plans = [search.within(limit, each) for search in searches]
+    ranks = [
+        (plan is None, plan.work if plan else search.nearest.peak)
+        for search, plan in zip(searches, plans, strict=True)
+    ]
+    best = min(range(len(searches)), key=ranks.__getitem__)
+    return searches[best], plans[best], sum(search.evaluations for search in searches)
 
 
 @registry.method(

@@ -31,6 +31,18 @@ def test_schedules_fit_and_keep_the_contract():
     assert reports[-1] == (found.evaluations, found.cost)
 
 
+@pytest.mark.parametrize("evaluations", [1, 2, 5, 9, 10, 30, 200])
+def test_small_budgets_are_kept(evaluations):
+    found = rj.optimize(
+        random_graph(4, 30),
+        method="recompute",
+        memory_capacity=10,
+        evaluations=evaluations,
+        **OPTIONS,
+    )
+    assert 0 < found.evaluations <= evaluations
+
+
 def test_cp_sat_goes_on_from_there():
     pytest.importorskip("ortools")
     graph = random_graph(4, 12)

@@ -10,7 +10,7 @@ from regal_jax.compiler.barriers.cuts import live_bytes, valleys
 from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.compiler.recompute.work import kernel_work
 from regal_jax.compiler.xla.settings import Search
-from regal_jax.search.recompute.search import Plan, PlanSearch
+from regal_jax.search.recompute.search import Plan, PlanSearch, base_orders, plans_within
 
 GREEDY = 20
 """Times as many evaluations may a first plan take."""
@@ -24,7 +24,7 @@ class Named(NamedTuple):
 
 
 class Lines:
-    """Plans of a program's kernels, from two base orders: its own and that of least memory.
+    """Plans of a program's kernels, from several base orders.
 
     Args:
       kernels: of the program.
@@ -32,7 +32,7 @@ class Lines:
       on: the accelerator that work is time on; None for FLOPs.
 
     Attributes:
-      orders: the base orders.
+      orders: the program's own and that of least memory, which are cut, too.
       given: bytes of arguments and of constants.
       plain: the order that needs the least memory, with each kernel once.
       floor: a limit that there is no plan within.
@@ -51,7 +51,8 @@ class Lines:
         self._graph, self._evaluations = graph, how.evaluations
         self.orders = {name: tuple(order.tolist()) for name, order in orders.items()}
         self._searches = {
-            name: PlanSearch(graph, order, work, seed=how.seed) for name, order in orders.items()
+            name: PlanSearch(graph, order, work, seed=how.seed)
+            for name, order in (orders | base_orders(graph, how.seed)).items()
         }
         self.given = int(graph.size[(graph.producer < 0) & (graph.consumers.lengths() > 0)].sum())
         self.plain = min((one.plain for one in self._searches.values()), key=lambda one: one.peak)
@@ -63,15 +64,10 @@ class Lines:
 
     def within(self, limit: int) -> Named:
         """The least work within a limit, or the least peak."""
-        found = {
-            name: search.within(limit, GREEDY * self._evaluations)
-            and search.improve(limit, self._evaluations)
-            for name, search in self._searches.items()
-        }
-        fitting = {name: plan for name, plan in found.items() if plan}
-        if fitting:
-            name = min(fitting, key=lambda name: fitting[name].work)
-            return Named(name, fitting[name])
+        of_all = self._searches, limit, GREEDY * self._evaluations, self._evaluations
+        if found := plans_within(*of_all):
+            name = min(found, key=lambda name: found[name].work)
+            return Named(name, found[name])
         self.floor = max(self.floor, limit)
         nearest = {name: search.nearest for name, search in self._searches.items()}
         name = min(nearest, key=lambda name: nearest[name].peak)

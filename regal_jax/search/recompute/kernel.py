@@ -89,7 +89,7 @@ def reduce(instance, plan, scratch, limit, space, noise, most, tally):
         turn = scratch.turn[at - 1] if at > 0 else 0
         number = _sampled(space, _at_peak(instance, plan, scratch, turn, space), tally)
         best, chosen, its_inputs = 0.0, -1, False
-        for i in range(2 * number):
+        for i in range(min(2 * number, most - tally.spent[0])):
             gap, with_inputs = space.candidates[i // 2], i % 2 == 1
             changed = _drop(instance, plan, gap, with_inputs, space)
             if changed > 0 or not with_inputs:

@@ -4,13 +4,14 @@ From a base order, in which each op runs once, gaps are dropped until what is le
 (``kernel``); then large neighbourhoods of the plan are searched.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from regal_jax.environments.recompute.instance import each_once, instance_of, scratch_of
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.search.orders import rules, xla_orders
 from regal_jax.search.recompute import kernel
 
 CHUNK = 20_000
@@ -125,3 +126,25 @@ class PlanSearch:
     def _plan(self, plan: np.ndarray) -> Plan:
         peak, _, work, count = kernel.evaluate(self._instance, plan, self._scratch, 0)
         return Plan(self._order[self._scratch.runs[:count]], int(peak), float(work))
+
+
+def base_orders(graph: ComputationGraph, seed: int = 0) -> dict[str, np.ndarray]:
+    """Simple orders to begin with, by name. Of orders that need as much memory one may have plans
+    of a tenth of the work of another's, which no peak tells."""
+    made = {
+        "program": rules.program_order,
+        "lpmf": rules.least_memory_first,
+        "xla_list": xla_orders.ORDERS["xla_list"],
+    }
+    return {name: order(graph, seed) for name, order in made.items()}
+
+
+def plans_within(
+    searches: Mapping[str, PlanSearch], limit: int, evaluations: int, more: int
+) -> dict[str, Plan]:
+    """The plans of those searches that find one within a limit, improved by more evaluations."""
+    return {
+        name: search.improve(limit, more)
+        for name, search in searches.items()
+        if search.within(limit, evaluations)
+    }

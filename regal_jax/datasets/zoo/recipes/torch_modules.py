@@ -85,8 +85,12 @@ def evenly(names: list[str], most: int) -> list[str]:
 def import_torchvision() -> Any:
     """torchvision, also where its compiled ops don't fit the installed PyTorch.
 
-    Its Python part registers fake kernels for ``nms`` and ``qnms``, so these must be declared.
+    Its Python part registers fake kernels for ``nms`` and ``qnms``, so these must be declared then.
     """
+    with contextlib.suppress(RuntimeError):
+        import torchvision
+
+        return torchvision
     arguments = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
     for name in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, name):

@@ -19,7 +19,7 @@ from regal_jax.reporting import results, tables
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import LEAST_GRAPHS
 from regal_jax.studies import recompute, systems
-from regal_jax.studies.comparison import curves, growth, peers, searches, workers
+from regal_jax.studies.comparison import curves, growth, peers, searches, torch_budgets, workers
 from regal_jax.studies.comparison.paired import architectures, paired_table
 from regal_jax.studies.compiler import device_tables, evaluation_speed, memory_budget
 from regal_jax.studies.compiler import tables as compiler_tables
@@ -278,6 +278,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "proofs": proofs_report.page,
         "proofs_compared": proofs_report.proven,
         "recompute": recompute.page,
+        "torch_budgets": torch_budgets.page,
     }
 )
 """How each table is made of its rows, those of the file with its name, or the name without what

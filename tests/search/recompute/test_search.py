@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from regal_jax.environments.recompute import checker
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.search.orders import rules
-from regal_jax.search.recompute.search import PlanSearch
+from regal_jax.search.recompute.search import PlanSearch, base_orders, plans_within
 from tests.oracles import recomputation as oracle
 from tests.oracles.schedule_cost import plain
 from tests.policies.cases import random_graph
@@ -64,3 +64,20 @@ def test_the_same_seed_finds_the_same(seed):
         search.within(limit, 5000)
         found.append(search.improve(limit, 5000))
     assert found[0].runs.tolist() == found[1].runs.tolist()
+
+
+def test_plans_of_several_base_orders():
+    graph = random_graph(3, 30)
+    searches = {
+        name: PlanSearch(graph, order, graph.duration) for name, order in base_orders(graph).items()
+    }
+    assert len({tuple(order.tolist()) for order in base_orders(graph).values()}) == 3
+    peaks = {name: search.plain.peak for name, search in searches.items()}
+    found = plans_within(searches, min(peaks.values()), 3000, 100)
+    least = min(peaks, key=peaks.__getitem__)
+    assert found[least].work == graph.duration.sum()
+    for name, plan in found.items():
+        assert plan.peak == max(checker.usage(graph, plan.runs)) <= min(peaks.values())
+        assert plan.work >= graph.duration.sum()
+        assert name in searches
+    assert plans_within(searches, 1, 100, 100) == {}

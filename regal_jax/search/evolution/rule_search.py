@@ -83,10 +83,15 @@ def steps(
 def _picks(
     problem: PlacementProblem, columns: Columns, pool: np.ndarray, promise: Promise, count: int
 ) -> Iterator[tuple[int, Tried]]:
-    """The same, of the pool: one rule, and then ever larger batches. The second one is
-    ``rule.ONE_DEVICE`` if the first takes longer than all the work, one op after the other."""
+    """The same, of the pool: one rule, and then ever larger batches. Before it is
+    ``rule.ONE_DEVICE`` where each transfer takes longer than all the work, one op after the other,
+    and next to it where its schedule does."""
     costs, done = np.zeros(len(pool)), np.zeros(len(pool), bool)
-    timed, spent, best = problem.objective == "makespan", 0, None
+    spent, best = 0, None
+    work = problem.graph.duration.sum() if problem.objective == "makespan" else np.inf
+    if np.inf > columns.delay.min(initial=np.inf) >= work:
+        best, spent = tried(problem, columns, rule.ONE_DEVICE[None]), 1
+        yield spent, best
     while spent < count:
         size = batch_size(spent, count)
         left = np.where(done, -np.inf, promise(costs, done))
@@ -96,7 +101,7 @@ def _picks(
         best = new if best is None else best.and_best(new, PARENTS)
         spent += size
         yield spent, best
-        if spent == 1 < count and timed and best.costs[0] > problem.graph.duration.sum():
+        if spent == 1 < count and best.costs[0] > work:
             best = best.and_best(tried(problem, columns, rule.ONE_DEVICE[None]), PARENTS)
             spent += 1
             yield spent, best

@@ -76,27 +76,33 @@ def test_changed_rules_stay_in_range_and_without_times():
     assert np.any(rule_search.changed(rng, parents, 9, timed=True)[:, TIMED:])
 
 
-def test_one_device_is_second_where_transfers_take_longer_than_all_the_work():
+@pytest.mark.parametrize(
+    ("latency", "seen"),
+    [(0.0, [0, 0, 1, 0, 1, 2, 3, 4]), (0.9, [0, 0, 0, 1, 2, 3]), (10.0, [0, 0, 1, 2, 3])],
+)
+def test_one_device_is_tried_early_where_transfers_take_long(latency, seen):
+    """As parts of all the work; ``seen`` is how many rules of the pool were tried at each look."""
     graph = random_graph(1, 20)
     away = rule.MOST * np.eye(FEATURES)[AT_HOME]  # each op is where its inputs aren't
-    work, pool, seen = graph.duration.sum(), np.stack([away, *POOL]), []
+    work, pool, looks = graph.duration.sum(), np.stack([away, *POOL]), []
 
     def promise(known, done):
-        seen.append(int(done.sum()))
+        looks.append(int(done.sum()))
         return rule_search.in_order(known, done)
 
-    for latency, dear in ((10.0 * work, True), (0.0, False)):
-        problem = rj.PlacementProblem(graph, 3, "makespan", latency=latency)
-        columns = rule.columns(problem)
-        first = rule.tried(problem, columns, pool[:1])
-        assert (first.costs[0] > work) == dear
-        seen.clear()
-        found = [
-            rule_search.search(problem, columns, pool, promise, count, Budget(count))
-            for count in (1, 2, 5)
-        ]
-        assert [one.evaluations for one in found] == [1, 2, 5]
+    problem = rj.PlacementProblem(graph, 3, "makespan", latency=latency * work)
+    columns = rule.columns(problem)
+    first = rule.tried(problem, columns, pool[:1])
+    assert (first.costs[0] > work) == (latency > 0.0)
+    found = [
+        rule_search.search(problem, columns, pool, promise, count, Budget(count))
+        for count in (1, 2, 5)
+    ]
+    assert looks == seen
+    assert [one.evaluations for one in found] == [1, 2, 5]
+    alone = [one.cost == pytest.approx(work, rel=1e-6) for one in found[:2]]
+    assert alone == [latency >= 1.0, latency > 0.0]
+    if latency:
+        assert len(set(found[1].schedule.placement.tolist())) == 1
+    else:
         assert found[0].cost == first.costs[0]
-        assert (found[1].cost == pytest.approx(work, rel=1e-6)) == dear
-        assert len(set(found[1].schedule.placement.tolist())) == 1 or not dear
-        assert seen == ([0, 0, 0, 1, 2, 3] if dear else [0, 0, 1, 0, 1, 2, 3, 4])

@@ -21,46 +21,41 @@ from regal_jax.search.recompute.search import CHUNK, Plan, PlanSearch, base_orde
 def run_recompute(problem: PlacementProblem, budget: Budget) -> Result:
     """Runs ops again where that is what it takes to stay within the memory capacity.
 
-    From a few simple orders tensors are dropped and made again until the schedule fits; large
-    neighbourhoods of the best are searched for less work. One evaluation is the cost of one plan.
-    Where nothing fits, the result is what needs least of all that was tried.
+    From each of a few simple orders tensors are dropped and made again until the schedule fits, and
+    large neighbourhoods of it are searched for less work; round by round the better half of the
+    orders goes on. One evaluation is the cost of one plan. Where nothing fits, the result is what
+    needs least of all that was tried.
 
     Raises OptionError but for the makespan of one device with a memory capacity.
     """
     _check(problem, "recompute")
-    limit = int(problem.platform.capacities()[0])
-    history, done, least = list[tuple[int, float]](), False, least_memory(problem.graph)
-    search, plan, spent = _begun(problem, budget, limit)
-    while (some := min(CHUNK, budget.evaluations - spent)) > 0 and not done:
-        before = search.evaluations
-        plan = search.improve(limit, some) if plan else search.within(limit, some)
-        spent += search.evaluations - before
-        beyond = search.plain.work * MOST_RUNS + search.nearest.peak - limit  # more than what fits
-        history.append((spent, plan.work if plan else beyond))
+    limit, graph = int(problem.platform.capacities()[0]), problem.graph
+    orders = [_compact_order(problem, budget), *base_orders(graph, budget.seed).values()]
+    searches = [
+        PlanSearch(graph, order, graph.duration, seed=budget.seed)
+        for order in orders[: max(1, budget.evaluations // LEAST)]
+    ]
+    history, spent, done, least = list[tuple[int, float]](), 0, False, least_memory(graph)
+    while spent < budget.evaluations and not done:
+        left = min(budget.evaluations - spent, CHUNK)
+        each = max(1, left // (2 * len(searches) - 1))
+        before = sum(search.evaluations for search in searches)
+        plans = [(search.more(limit, each), search) for search in searches]
+        new = sum(search.evaluations for search in searches) - before
+        ranked = sorted(plans, key=lambda found: _rank(*found, limit))
+        (plan, search), spent = ranked[0], spent + new
+        history.append((spent, _rank(plan, search, limit)))
         budget.on_progress(*history[-1])
-        done = budget.out_of_time or search.evaluations == before or limit < least
-        done |= plan is not None and len(plan.runs) == problem.graph.num_ops
+        done = budget.out_of_time or not new or limit < least
+        done |= plan is not None and len(plan.runs) == graph.num_ops
+        searches = [search for _, search in ranked[: (len(ranked) + 1) // 2]]
     found = plan or search.nearest
     return Result(_schedule(problem, found.runs), spent, tuple(history))
 
 
-def _begun(
-    problem: PlacementProblem, budget: Budget, limit: int
-) -> tuple[PlanSearch, Plan | None, int]:
-    """The base order that a first look finds the best plan from, that plan, evaluations spent."""
-    graph = problem.graph
-    orders = {"compact": _compact_order(problem, budget)} | base_orders(graph, budget.seed)
-    searches = [PlanSearch(graph, o, graph.duration, seed=budget.seed) for o in orders.values()]
-    each = min(CHUNK, budget.evaluations) // (len(searches) + 1) - 1  # one is of the order itself
-    if each < 1:
-        return searches[0], None, 0
-    plans = [search.within(limit, each) for search in searches]
-    ranks = [
-        (plan is None, plan.work if plan else search.nearest.peak)
-        for search, plan in zip(searches, plans, strict=True)
-    ]
-    best = min(range(len(searches)), key=ranks.__getitem__)
-    return searches[best], plans[best], sum(search.evaluations for search in searches)
+def _rank(plan: Plan | None, search: PlanSearch, limit: int) -> float:
+    """The work of a plan; above that of all, how far off it is where there is none."""
+    return plan.work if plan else search.plain.work * MOST_RUNS + search.nearest.peak - limit
 
 
 @registry.method(
@@ -94,6 +89,8 @@ def run_cp_sat_recompute(problem: PlacementProblem, budget: Budget) -> Result:
 
 
 CP_SAT_SECONDS = 60.0
+LEAST = 100
+"""Evaluations that a base order is worth."""
 
 
 def _check(problem: PlacementProblem, name: str) -> None:

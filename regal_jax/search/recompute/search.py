@@ -114,6 +114,10 @@ class PlanSearch:
         self._improved(best, limit, evaluations, until_fits=False)
         return self._plan(best)
 
+    def more(self, limit: int, evaluations: int) -> Plan | None:
+        """``improve`` where a plan for the limit is known, else ``within``."""
+        return (self.improve if limit in self._found else self.within)(limit, evaluations)
+
     def _improved(
         self, best: np.ndarray, limit: int, evaluations: int, *, until_fits: bool
     ) -> bool:

@@ -5,8 +5,8 @@
 PyTorch's partitioner (min-cut, then a knapsack of what else to make again) splits a module's joint
 graph of losses and gradients into a forward and a backward one. Both, one after the other, and the
 joint graph are imported by ``from_torch``: bytes beyond what is given, call by call of ATen without
-fusion, and FLOPs, which the knapsack counts, too. Needs torchvision. With
-``--csv`` the numbers are rows of it, and experiments/results_pages.py makes the table.
+fusion, and FLOPs, which the knapsack counts, too. Needs torch and torchvision. With ``--csv`` the
+numbers are rows of it, and experiments/results_pages.py makes the table.
 """
 
 import argparse
@@ -46,8 +46,13 @@ def main() -> None:
     parser.add_argument("--budgets", default="0.9,0.7,0.5,0.3,0.1")
     parser.add_argument("--csv", help="file that the rows are added to")
     flags = parser.parse_args()
-    budgets, rows = [float(budget) for budget in flags.budgets.split(",")], []
-    for name in progress.each("models", flags.models.split(",")):
+    names, budgets = flags.models.split(","), [float(share) for share in flags.budgets.split(",")]
+    if unknown := [name for name in names if name not in MODELS]:
+        parser.error(f"--models: {unknown[0]!r} is none of {', '.join(MODELS)}")
+    if not all(0.0 <= budget <= 1.0 for budget in budgets):
+        parser.error("--budgets are from 0 to 1")
+    rows = []
+    for name in progress.each("models", names):
         made = measure(name, budgets)
         rows += made
         if flags.csv:

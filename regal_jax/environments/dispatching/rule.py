@@ -26,7 +26,7 @@ MOST = 8.0
 both signs."""
 SHARE = 0.4
 """Of the features that a random rule has a weight for."""
-ONE_DEVICE = MOST * np.eye(FEATURES)[kernel.PLACE] - MOST * np.eye(FEATURES)[kernel.ABOVE]
+ONE_DEVICE = MOST * (np.eye(FEATURES)[kernel.PLACE] - np.eye(FEATURES)[kernel.ABOVE])
 """A rule of program order where most bytes are, so that no op leaves the first one's device."""
 WANTED = ("freed", "sooner", "quiet", "at_home", "since", "levels", "work", "tail")
 """Features that are for a pair, as a rule; others are against it."""

@@ -89,22 +89,19 @@ def _picks(
     costs, done = np.zeros(len(pool)), np.zeros(len(pool), bool)
     spent, best = 0, None
     work = problem.graph.duration.sum() if problem.objective == "makespan" else np.inf
-    if np.inf > columns.delay.min(initial=np.inf) >= work:
-        best, spent = tried(problem, columns, rule.ONE_DEVICE[None]), 1
-        yield spent, best
+    dear = np.inf > columns.delay.min(initial=np.inf) >= work
     while spent < count:
-        size = batch_size(spent, count)
-        left = np.where(done, -np.inf, promise(costs, done))
-        which = np.argsort(-left, kind="stable")[:size]
-        new = tried(problem, columns, pool[which])
-        costs[which], done[which] = new.costs, True
+        alone = dear if best is None else not dear and spent == 1 and best.costs[0] > work
+        if alone:
+            new = tried(problem, columns, rule.ONE_DEVICE[None])
+        else:
+            left = np.where(done, -np.inf, promise(costs, done))
+            which = np.argsort(-left, kind="stable")[: batch_size(spent, count)]
+            new = tried(problem, columns, pool[which])
+            costs[which], done[which] = new.costs, True
+        spent += len(new.costs)
         best = new if best is None else best.and_best(new, PARENTS)
-        spent += size
         yield spent, best
-        if spent == 1 < count and best.costs[0] > work:
-            best = best.and_best(tried(problem, columns, rule.ONE_DEVICE[None]), PARENTS)
-            spent += 1
-            yield spent, best
 
 
 def batch_size(spent: int, count: int) -> int:

@@ -27,7 +27,14 @@ from regal_jax.datasets.zoo.recipes.torch_modules import import_torchvision
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.reporting import progress, results
 from regal_jax.reporting.results import Row
-from regal_jax.search.recompute.search import Plan, PlanSearch, base_orders, plans_within
+from regal_jax.search.orders.dynamic_programming import order_peak
+from regal_jax.search.recompute.search import (
+    Plan,
+    PlanSearch,
+    base_orders,
+    plans_within,
+    searches_from,
+)
 from regal_jax.studies import keys
 from regal_jax.studies.comparison import torch_budgets
 from regal_jax.studies.comparison.torch_budgets import IN_ORDER, OURS, PLAIN, TORCH
@@ -65,14 +72,15 @@ def measure(name: str, budgets: Sequence[float]) -> list[Row]:
     joint = joint_of(*MODELS[name]())
     graph = joint.graph_of(joint.plain, name)
     orders = base_orders(graph) | {"auto": in_order(graph)}
-    searches = {order: PlanSearch(graph, ops, graph.flops) for order, ops in orders.items()}
+    searches = searches_from(graph, orders, graph.flops)
     given = int(graph.size[graph.producer < 0].sum())
-    found = {("", PLAIN, "bytes"): peak(graph), ("", PLAIN, "flops"): graph.flops.sum()}
+    plain = order_peak(graph, graph.topological_order)
+    found = {("", PLAIN, "bytes"): plain, ("", PLAIN, "flops"): graph.flops.sum()}
     for budget in budgets:
         split = joint.graph_of(joint.split(budget), name)
-        size, flops = peak(split), float(split.flops.sum())
+        size, flops = order_peak(split, split.topological_order), float(split.flops.sum())
         found[budget, TORCH, "bytes"], found[budget, TORCH, "flops"] = size, flops
-        found[budget, IN_ORDER, "bytes"] = peak(split, in_order(split))
+        found[budget, IN_ORDER, "bytes"] = order_peak(split, in_order(split))
         found[budget, OURS, "bytes"] = least_bytes(searches, flops)
         if plan := best_within(searches, size):
             found[budget, OURS, "flops"] = plan.work
@@ -90,12 +98,6 @@ def measure(name: str, budgets: Sequence[float]) -> list[Row]:
 def in_order(graph: ComputationGraph) -> np.ndarray:
     """A good order on one device."""
     return rj.optimize(graph, num_devices=1, evaluations=EVALUATIONS).ops_in_order()
-
-
-def peak(graph: ComputationGraph, order: np.ndarray | None = None) -> int:
-    """Bytes at most, in an order; in program order without one."""
-    order = graph.topological_order if order is None else order
-    return PlanSearch(graph, order, graph.flops).plain.peak
 
 
 def best_within(searches: Mapping[str, PlanSearch], limit: int) -> Plan | None:
@@ -178,9 +180,8 @@ def joint_of(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> Joint
         found.append(Joint(joint, joint_inputs, num_fwd_outputs, keywords))
         raise _Traced
 
-    nothing = {"fw_compiler": lambda graph, _: make_boxed_func(graph.forward)}
     with contextlib.suppress(_Traced):
-        aot_function(loss, **nothing, partition_fn=partition)(given, inputs)
+        aot_function(loss, make_boxed_func, partition_fn=partition)(given, inputs)
     return found[0]
 
 

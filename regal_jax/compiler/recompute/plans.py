@@ -10,7 +10,7 @@ from regal_jax.compiler.barriers.cuts import live_bytes, valleys
 from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.compiler.recompute.work import kernel_work
 from regal_jax.compiler.xla.settings import Search
-from regal_jax.search.recompute.search import Plan, PlanSearch, base_orders, plans_within
+from regal_jax.search.recompute.search import Plan, base_orders, plans_within, searches_from
 
 GREEDY = 20
 """Times as many evaluations may a first plan take."""
@@ -50,10 +50,8 @@ class Lines:
         orders = {"program": np.arange(graph.num_ops), "auto": best.ops_in_order()}
         self._graph, self._evaluations = graph, how.evaluations
         self.orders = {name: tuple(order.tolist()) for name, order in orders.items()}
-        self._searches = {
-            name: PlanSearch(graph, order, work, seed=how.seed)
-            for name, order in (orders | base_orders(graph, how.seed)).items()
-        }
+        every = orders | base_orders(graph, how.seed)
+        self._searches = searches_from(graph, every, work, seed=how.seed)
         self.given = int(graph.size[(graph.producer < 0) & (graph.consumers.lengths() > 0)].sum())
         self.plain = min((one.plain for one in self._searches.values()), key=lambda one: one.peak)
         self.floor = 0
@@ -64,8 +62,8 @@ class Lines:
 
     def within(self, limit: int) -> Named:
         """The least work within a limit, or the least peak."""
-        of_all = self._searches, limit, GREEDY * self._evaluations, self._evaluations
-        if found := plans_within(*of_all):
+        most = self._evaluations
+        if found := plans_within(self._searches, limit, GREEDY * most, most):
             name = min(found, key=lambda name: found[name].work)
             return Named(name, found[name])
         self.floor = max(self.floor, limit)

@@ -133,14 +133,23 @@ class PlanSearch:
 
 
 def base_orders(graph: ComputationGraph, seed: int = 0) -> dict[str, np.ndarray]:
-    """Simple orders to begin with, by name. Of orders that need as much memory one may have plans
-    of a tenth of the work of another's, which no peak tells."""
+    """Simple orders to begin with, by name: which has the best plans its peak doesn't tell."""
     made = {
         "program": rules.program_order,
         "lpmf": rules.least_memory_first,
         "xla_list": xla_orders.ORDERS["xla_list"],
     }
     return {name: order(graph, seed) for name, order in made.items()}
+
+
+def searches_from(
+    graph: ComputationGraph, orders: Mapping[str, np.ndarray], work: np.ndarray, *, seed: int = 0
+) -> dict[str, PlanSearch]:
+    """A search from each of several orders; those that are the same have one, by the first name."""
+    first: dict[tuple[int, ...], str] = {}
+    for name, order in orders.items():
+        first.setdefault(tuple(order.tolist()), name)
+    return {name: PlanSearch(graph, orders[name], work, seed=seed) for name in first.values()}
 
 
 def plans_within(

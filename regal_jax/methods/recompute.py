@@ -14,7 +14,7 @@ from regal_jax.errors import OptionError
 from regal_jax.methods import simple
 from regal_jax.options import Budget, Result, some_seconds
 from regal_jax.search.cp_sat import recompute as cp_sat_recompute
-from regal_jax.search.recompute.search import CHUNK, Plan, PlanSearch, base_orders
+from regal_jax.search.recompute.search import CHUNK, Plan, PlanSearch, base_orders, searches_from
 
 
 @registry.method("recompute", evaluations=functools.partial(some_seconds, evaluations=200_000))
@@ -30,15 +30,13 @@ def run_recompute(problem: PlacementProblem, budget: Budget) -> Result:
     """
     _check(problem, "recompute")
     limit, graph = int(problem.platform.capacities()[0]), problem.graph
-    orders = [_compact_order(problem, budget), *base_orders(graph, budget.seed).values()]
-    searches = [
-        PlanSearch(graph, order, graph.duration, seed=budget.seed)
-        for order in orders[: max(1, budget.evaluations // LEAST)]
-    ]
+    orders = {"compact": _compact_order(problem, budget)} | base_orders(graph, budget.seed)
+    distinct = searches_from(graph, orders, graph.duration, seed=budget.seed)
+    searches = list(distinct.values())[: max(1, budget.evaluations // LEAST)]
     history, spent, done, least = list[tuple[int, float]](), 0, False, least_memory(graph)
     while spent < budget.evaluations and not done:
         left = min(budget.evaluations - spent, CHUNK)
-        each = max(1, left // (2 * len(searches) - 1))
+        each = max(1, left // (2 * len(searches) - 1))  # leaves as much for each that goes on
         before = sum(search.evaluations for search in searches)
         plans = [(search.more(limit, each), search) for search in searches]
         new = sum(search.evaluations for search in searches) - before
@@ -49,8 +47,8 @@ def run_recompute(problem: PlacementProblem, budget: Budget) -> Result:
         done = budget.out_of_time or not new or limit < least
         done |= plan is not None and len(plan.runs) == graph.num_ops
         searches = [search for _, search in ranked[: (len(ranked) + 1) // 2]]
-    found = plan or search.nearest
-    return Result(_schedule(problem, found.runs), spent, tuple(history))
+    runs = (plan or search.nearest).runs
+    return Result(_schedule(problem, runs), spent, tuple(history))
 
 
 def _rank(plan: Plan | None, search: PlanSearch, limit: int) -> float:

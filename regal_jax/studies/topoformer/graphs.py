@@ -11,6 +11,7 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.rewrites.microbatches import microbatches
 from regal_jax.methods.simple import best_simple_schedule
 from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.topoformer.settings import Layered, Real, RealGraphs
@@ -51,11 +52,16 @@ def real_graphs(dataset: str) -> dict[str, list[ComputationGraph]]:
 def real_tests(
     graphs: Sequence[ComputationGraph], settings: RealGraphs
 ) -> dict[str, list[ComputationGraph]]:
-    """Test graphs by setting: "200-500 nodes" and so on, those without any left out."""
-    strata = settings.strata
-    found = {f"{s} nodes": between(graphs, *_ends(s), settings.test_graphs) for s in strata}
+    """Test graphs by setting: "200-500 nodes" and so on, and "4 microbatches" of at most as many
+    ops as training graphs have; those without any left out."""
+    strata, most = settings.strata, settings.test_graphs
+    found = {f"{s} nodes": between(graphs, *_ends(s), most) for s in strata}
     if not any(found.values()):
         raise OptionError(f"strata {','.join(strata)}: no test graph is in any of them")
+    for count in settings.microbatches:
+        if count > 1:
+            some = to_learn_from(split(graphs, count, settings.train_ops), settings.train_ops, most)
+            found[f"{count} microbatches"] = some
     return {setting: some for setting, some in found.items() if some}
 
 
@@ -70,14 +76,13 @@ def real_corpus(
 
 
 def real_pool(training: Sequence[ComputationGraph], settings: RealGraphs) -> list[ComputationGraph]:
-    """Real graphs to train on: also copies of them with other sizes (REGAL, A.1). OptionError
-    without any."""
-    pool = corpora.variants(
-        to_learn_from(training, settings.train_ops, settings.train_graphs),
-        range(settings.copies + 1),
-        num_microbatches=1,
-        max_ops=settings.train_ops,
-    )
+    """Real graphs to train on: also copies of them with other sizes (REGAL, A.1), in microbatches.
+    OptionError without any."""
+    most, pool = settings.train_ops, []
+    for count in settings.microbatches:
+        some = to_learn_from(training, most // count, settings.train_graphs)
+        copies = range(settings.copies + 1)
+        pool += corpora.variants(some, copies, num_microbatches=count, max_ops=most)
     if not pool:
         raise OptionError(f"train_ops {settings.train_ops}: no training graph is that small")
     return pool
@@ -90,6 +95,13 @@ def to_learn_from(
     many, evenly over sizes."""
     some = [g for g in graphs if 2 <= g.num_ops <= most_ops and _has_headroom(g)]
     return corpora.evenly_by_size(some, most)
+
+
+def split(
+    graphs: Sequence[ComputationGraph], count: int, most_ops: int
+) -> list[ComputationGraph]:
+    """Steps over so many microbatches, of at most so many ops."""
+    return [microbatches(graph, count) for graph in graphs if count * graph.num_ops <= most_ops]
 
 
 def between(

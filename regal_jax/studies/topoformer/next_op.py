@@ -32,7 +32,7 @@ class Settings(Output, GivenPolicy, RealGraphs, Comparison):
     test_nodes: tuple[int, ...] = option((500, 1000), "Ops of layered test graphs.")
     train_nodes: tuple[int, ...] = option((200, 300, 500), "Ops of layered training graphs.")
     epoch_graphs: int = option(160, "Graphs of an epoch: real ones, and fresh layered ones.")
-    validation_graphs: int = option(24, "Most validation graphs of either kind.")
+    validation_graphs: int = option(24, "Most validation graphs of each kind.")
     label_width: int = option(
         100, "Width of the dynamic programme that improves what is imitated; 0: it isn't improved."
     )
@@ -60,7 +60,8 @@ def policy(
         return policy_file(settings.policy)
     config, count = settings.training, settings.epoch_graphs
     steps = config.epochs * -(-count // config.batch_size)
-    names = "train_nodes", "train_ops", "train_graphs", "copies", "dataset", "label_width"
+    names = ("train_nodes", "train_ops", "train_graphs", "copies", "microbatches", "dataset")
+    names += ("label_width",)
     with progress.bar("training next_op", steps) as update:
         return train_choosing(
             NEXT_OP,
@@ -77,15 +78,16 @@ def policy(
 
 
 def training_graphs(settings: Settings, pool: Sequence[ComputationGraph]) -> EpochGraphs:
-    """Epochs of graphs of a pool in turns, and of as many new layered ones of all sizes."""
-    seed, half = settings.training.seed, settings.epoch_graphs // 2
-    real = graphs.in_turns(pool, seed, settings.epoch_graphs - half)
-    each = -(-half // len(settings.train_nodes))
+    """Epochs of graphs of a pool in turns, and of new layered ones of all sizes: as many as there
+    would be for each number of microbatches."""
+    seed, count = settings.training.seed, settings.epoch_graphs // (1 + len(settings.microbatches))
+    real = graphs.in_turns(pool, seed, settings.epoch_graphs - count)
+    each = -(-count // len(settings.train_nodes))
 
     def epoch_graphs(epoch: int) -> list[ComputationGraph]:
         first = graphs.TRAINING_SEED + seed + epoch
         layered = [g for nodes in settings.train_nodes for g in layered_graphs(first, each, nodes)]
-        some = [*layered[:half], *real(epoch)]
+        some = [*layered[:count], *real(epoch)]
         order = np.random.default_rng((seed, first)).permutation(len(some))
         return [some[index] for index in order]
 
@@ -95,10 +97,12 @@ def training_graphs(settings: Settings, pool: Sequence[ComputationGraph]) -> Epo
 def validation_graphs(
     settings: Settings, real: Sequence[ComputationGraph]
 ) -> list[ComputationGraph]:
-    """As many layered as real ones, at most."""
-    count, nodes = settings.validation_graphs, max(settings.train_nodes)
-    layered = layered_graphs(graphs.VALIDATION_SEED, count, nodes)
-    return [*layered, *graphs.to_learn_from(real, settings.train_ops, count)]
+    """As many layered as real ones, and those in so many microbatches, at most."""
+    most, count = settings.train_ops, settings.validation_graphs
+    found = layered_graphs(graphs.VALIDATION_SEED, count, max(settings.train_nodes))
+    for number in settings.microbatches:
+        found += graphs.to_learn_from(graphs.split(real, number, most), most, count)
+    return found
 
 
 def improvement(width: int) -> Improve | None:

@@ -53,6 +53,9 @@ class RealGraphs:
     train_ops: int = option(1000, "Most ops of a training or validation graph.")
     train_graphs: int = option(10_000, "Most training graphs, evenly over sizes.")
     copies: int = option(0, "Training graphs with other sizes, of each graph.")
+    microbatches: tuple[int, ...] = option(
+        (1,), "Steps over so many, to train on and to test; 1: as traced.", least=1
+    )
     strata: tuple[str, ...] = option(
         ("200-500", "500-700", "700-1000", "1000-10000"), "Ops of the test graphs, FROM-BELOW."
     )

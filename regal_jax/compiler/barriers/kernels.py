@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from regal_jax.compiler.barriers.making import Inside, Making
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.importers.jax.flat_program import FlatProgram
 from regal_jax.graphs.importers.jax.values import value_bytes
@@ -44,12 +45,13 @@ class Kernels(NamedTuple):
 
     Attributes:
       program: the function.
-      ops: the op that each kernel ends with.
+      ops: the op that each kernel ends with. insides: what runs in each before it.
       graph: of the kernels: its op k is kernel k; arguments and results are persistent.
     """
 
     program: FlatProgram
     ops: tuple[int, ...]
+    insides: tuple[Inside, ...]
     graph: ComputationGraph
 
 
@@ -67,7 +69,9 @@ def kernels(program: FlatProgram, donated: frozenset[int] = frozenset()) -> Kern
         else:
             ops.append(number)
             sources |= {value: frozenset((value,)) for value in op.writes}
-    return Kernels(program, tuple(ops), _graph(program, ops, sources, results, donated))
+    making, kept = Making(program), frozenset(ops)
+    insides = tuple(making.of(program.ops[number].reads, kept) for number in ops)
+    return Kernels(program, tuple(ops), insides, _graph(program, ops, insides, results, donated))
 
 
 def is_cheap(op) -> bool:
@@ -90,12 +94,11 @@ def _read_whole(program: FlatProgram) -> frozenset[int]:
     return frozenset(found)
 
 
-def _graph(program, ops, sources, results, donated) -> ComputationGraph:
+def _graph(program, ops, insides, results, donated) -> ComputationGraph:
     readers: dict[int, list[int]] = {}
-    for kernel, number in enumerate(ops):
-        for value in program.ops[number].reads:
-            for source in sources.get(value, (value,)):
-                readers.setdefault(source, []).append(kernel)
+    for kernel, inside in enumerate(insides):
+        for source in inside.sources:
+            readers.setdefault(source, []).append(kernel)
     maker = {v: k for k, number in enumerate(ops) for v in program.ops[number].writes}
     values = sorted({*readers, *maker})
     given = [value not in maker for value in values]

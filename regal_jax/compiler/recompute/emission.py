@@ -7,11 +7,12 @@ have no barrier between them, and fuse as they would. The arithmetic is the same
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
 from regal_jax.compiler.barriers.kernels import Kernels
+from regal_jax.compiler.barriers.making import Inside, Making
 from regal_jax.graphs.importers.jax.flat_program import FlatProgram
 
 ANY = 2**31
@@ -26,48 +27,16 @@ def program_in_runs(kernels: Kernels, runs: Sequence[int], near: int) -> Callabl
       runs: kernels as they run; each reads what was made last.
       near: runs after which what is read goes through a barrier.
     """
-    program, making = kernels.program, Making(kernels.program)
-    kept = frozenset(kernels.ops)
-    insides = [making.of(program.ops[op].reads, kept) for op in kernels.ops]
+    program = kernels.program
+    at_last = Making(program).of(program.bases(), frozenset(kernels.ops))
 
     def run(*arguments: Any) -> Any:
         memory = _Memory(program, arguments, near)
         for kernel in runs:
-            memory.run(kernels.ops[kernel], insides[kernel])
-        ops, _ = making.of(program.bases(), kept)
-        return program.outputs(memory.after(ops))
+            memory.run(kernels.ops[kernel], kernels.insides[kernel])
+        return program.outputs(memory.after(at_last.ops))
 
     return run
-
-
-class Inside(NamedTuple):
-    """What makes some values: ops in program order, from values in memory."""
-
-    ops: tuple[int, ...]
-    sources: tuple[int, ...]
-
-
-class Making:
-    """Which op makes each value of a program."""
-
-    def __init__(self, program: FlatProgram):
-        self._ops = program.ops
-        self._maker = {value: op for op, one in enumerate(program.ops) for value in one.writes}
-
-    def of(self, values: Sequence[int], kept: frozenset[int]) -> Inside:
-        """What makes values out of what some ops keep in memory, and of what is given."""
-        ops: set[int] = set()
-        sources: dict[int, None] = {}
-        waiting = list(reversed(values))
-        while waiting:
-            value = waiting.pop()
-            op = self._maker.get(value)
-            if op is None or op in kept:
-                sources[value] = None
-            elif op not in ops:
-                ops.add(op)
-                waiting += reversed(self._ops[op].reads)
-        return Inside(tuple(sorted(ops)), tuple(sources))
 
 
 class _Memory:

@@ -16,7 +16,7 @@ from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from regal_jax.compiler.barriers.emission import shapes_of, with_program
 from regal_jax.compiler.barriers.kernels import bytes_of, is_cheap
-from regal_jax.compiler.recompute.emission import Making
+from regal_jax.compiler.barriers.making import Making
 from regal_jax.graphs.importers.jax.flat_program import (
     FlatOp,
     FlatProgram,

@@ -9,7 +9,6 @@ import numpy as np
 from regal_jax.compiler.accelerators.roofline import Kind, convolution, kernel_seconds
 from regal_jax.compiler.accelerators.specifications import Specification
 from regal_jax.compiler.barriers.kernels import Kernels
-from regal_jax.compiler.recompute.emission import Making
 from regal_jax.graphs.importers.jax.program import flops_of
 
 FLOPS_PER_BYTE = 1.0
@@ -39,11 +38,8 @@ def kernel_work(kernels: Kernels, on: Specification | None = None) -> np.ndarray
 def _flops(kernels: Kernels) -> np.ndarray:
     program = kernels.program
     flops = np.array([sum(flops_of(one.equation) for one in op.steps) for op in program.ops])
-    making, kept = Making(program), frozenset(kernels.ops)
-    inside = [making.of(program.ops[op].reads, kept).ops for op in kernels.ops]
-    return np.array(
-        [flops[[op, *ops]].sum() for op, ops in zip(kernels.ops, inside, strict=True)], np.float64
-    )
+    each = zip(kernels.ops, kernels.insides, strict=True)
+    return np.array([flops[[op, *inside.ops]].sum() for op, inside in each], np.float64)
 
 
 def _types(kernels: Kernels, op: int) -> set[str]:

@@ -97,9 +97,7 @@ def to_learn_from(
     return corpora.evenly_by_size(some, most)
 
 
-def split(
-    graphs: Sequence[ComputationGraph], count: int, most_ops: int
-) -> list[ComputationGraph]:
+def split(graphs: Sequence[ComputationGraph], count: int, most_ops: int) -> list[ComputationGraph]:
     """Steps over so many microbatches, of at most so many ops."""
     return [microbatches(graph, count) for graph in graphs if count * graph.num_ops <= most_ops]
 

@@ -52,8 +52,8 @@ def real_graphs(dataset: str) -> dict[str, list[ComputationGraph]]:
 def real_tests(
     graphs: Sequence[ComputationGraph], settings: RealGraphs
 ) -> dict[str, list[ComputationGraph]]:
-    """Test graphs by setting: "200-500 nodes" and so on, and "4 microbatches" of at most as many
-    ops as training graphs have; those without any left out."""
+    """Test graphs by setting: "200-500 nodes" and so on, and "4 microbatches", as small as training
+    graphs are; those without any left out."""
     strata, most = settings.strata, settings.test_graphs
     found = {f"{s} nodes": between(graphs, *_ends(s), most) for s in strata}
     if not any(found.values()):
@@ -98,7 +98,7 @@ def to_learn_from(
 
 
 def split(graphs: Sequence[ComputationGraph], count: int, most_ops: int) -> list[ComputationGraph]:
-    """Steps over so many microbatches, of at most so many ops."""
+    """Steps over so many microbatches, of graphs of so many ops in all at most."""
     return [microbatches(graph, count) for graph in graphs if count * graph.num_ops <= most_ops]
 
 

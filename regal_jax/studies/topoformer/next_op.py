@@ -1,6 +1,5 @@
 """Orders chosen op by op, by a network: trained by self-labelling, held against its control."""
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from regal_jax.environments.ordering.choices import NEXT_OP
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.choosing import NextOpConfig
 from regal_jax.reporting import progress
-from regal_jax.search.orders import dynamic_programming
+from regal_jax.search.orders import dynamic_programming, rules, xla_orders
 from regal_jax.studies.flags import group, option
 from regal_jax.studies.settings import GivenPolicy, Output, policy_file
 from regal_jax.studies.topoformer import comparison, graphs
@@ -22,6 +21,8 @@ from regal_jax.training.self_labelling import Improve, SelfLabelling, train_choo
 from regal_jax.training.trainer import EpochGraphs
 
 METHODS = ("approximate_dp", *comparison.CHOOSING)
+RULES = rules.depth_first, xla_orders.xla_dfs
+"""Whose orders are imitated where no sample is as good."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +61,7 @@ def policy(
         return policy_file(settings.policy)
     config, count = settings.training, settings.epoch_graphs
     steps = config.epochs * -(-count // config.batch_size)
-    names = ("train_nodes", "train_ops", "train_graphs", "copies", "microbatches", "dataset")
-    names += ("label_width",)
+    data = "train_nodes", "train_ops", "train_graphs", "copies", "microbatches", "dataset"
     with progress.bar("training next_op", steps) as update:
         return train_choosing(
             NEXT_OP,
@@ -71,7 +71,8 @@ def policy(
             policy=settings.next_op,
             config=config,
             directory=folder / "training",
-            about={"objective": "peak_memory"} | {n: getattr(settings, n) for n in names},
+            about={"objective": "peak_memory"}
+            | {n: getattr(settings, n) for n in (*data, "label_width")},
             improve=improvement(settings.label_width),
             on_step=lambda step, metrics: update(step, f"cost {metrics['cost']:.3f}"),
         )
@@ -106,8 +107,15 @@ def validation_graphs(
 
 
 def improvement(width: int) -> Improve | None:
-    """(graph, order) -> an order that is no worse, and needs little on the way; None at width 0."""
+    """(graph, order) -> an order that is no worse, and needs little on the way: begun from a rule's
+    where that is better. None at width 0."""
     if width == 0:
         return None
-    improve = functools.partial(dynamic_programming.improve, width=width, potentials=[None])
-    return lambda graph, order: np.asarray(improve(graph, order).order)
+
+    def improve(graph: ComputationGraph, order: np.ndarray) -> np.ndarray:
+        known = [order, *(rule(graph) for rule in RULES)]
+        best = min(known, key=lambda one: dynamic_programming.order_peak(graph, one))
+        found = dynamic_programming.improve(graph, best, width=width, potentials=[None])
+        return np.asarray(found.order)
+
+    return improve

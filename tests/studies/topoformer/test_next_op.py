@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from absl.flags import FlagValues
 
+from regal_jax.datasets.layered import layered_graphs
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.policies.choosing import NextOpConfig
+from regal_jax.search.orders import dynamic_programming, rules
 from regal_jax.studies import flags
 from regal_jax.studies.topoformer import graphs, next_op
 from regal_jax.studies.topoformer.next_op import Settings
@@ -34,13 +36,15 @@ def test_the_flags_are_those_of_the_shipped_policy(settings):
     assert about["training"] == dataclasses.asdict(settings.training)
     for name in ("train_ops", "train_graphs", "copies", "dataset", "label_width", "epoch_graphs"):
         assert about[name] == getattr(settings, name)
-    assert about["train_nodes"] == list(settings.train_nodes)
+    for name in ("train_nodes", "microbatches"):
+        assert about[name] == list(getattr(settings, name))
     real = graphs.real_graphs(settings.dataset)["valid"]
     validation = next_op.validation_graphs(settings, real)
     assert about["validation"] == graphs_fingerprint(validation)
 
 
 def test_an_epoch_is_half_layered_and_half_real(settings):
+    settings = dataclasses.replace(settings, microbatches=(1,))
     pool = graphs.real_graphs(settings.dataset)["train"][:100]
     epochs = next_op.training_graphs(settings, pool)
     names = [[graph.name for graph in epochs(epoch)] for epoch in (0, 0, 1)]
@@ -51,6 +55,40 @@ def test_an_epoch_is_half_layered_and_half_real(settings):
     layered = [{name for name in some if name not in own} for some in names[1:]]
     assert not layered[0] & layered[1]
     assert {int(name.split()[1]) for name in layered[0]} == set(settings.train_nodes)
+
+
+def test_a_third_of_an_epoch_is_in_microbatches(settings):
+    settings = dataclasses.replace(settings, microbatches=(1, 4), epoch_graphs=90)
+    train = graphs.real_graphs(settings.dataset)["train"][:200]
+    pool = graphs.real_pool(train, settings)
+    in_four = {graph.name for graph in pool if "#4x" in graph.name}
+    assert {"#1x" in graph.name for graph in pool if graph.name not in in_four} == {True}
+    small = {graph.name for graph in train if 4 * graph.num_ops <= settings.train_ops}
+    assert {name.partition("#")[0] for name in in_four} <= small
+    names = [graph.name for graph in next_op.training_graphs(settings, pool)(0)]
+    assert sum("#" not in name for name in names) == 30
+    assert 0 < sum(name in in_four for name in names) < 60
+
+
+def test_steps_over_microbatches_are_tests_of_their_own(settings):
+    found = graphs.real_graphs(settings.dataset)["test"][:100]
+    settings = dataclasses.replace(settings, microbatches=(1, 4), test_graphs=5)
+    tests = graphs.real_tests(found, settings)
+    small = {graph.name for graph in found if 4 * graph.num_ops <= settings.train_ops}
+    assert len(tests["4 microbatches"]) == 5
+    assert {graph.name for graph in tests["4 microbatches"]} <= small
+    whole = graphs.real_tests(found, dataclasses.replace(settings, microbatches=(1,)))
+    assert whole.keys() == tests.keys() - {"4 microbatches"}
+
+
+def test_a_rule_is_imitated_where_it_is_better_than_the_sample():
+    graph = layered_graphs(0, 1, 60)[0]
+    worst = rules.breadth_first(graph)
+    found = next_op.improvement(1)(graph, worst)
+    best = min(dynamic_programming.order_peak(graph, rule(graph)) for rule in next_op.RULES)
+    assert dynamic_programming.order_peak(graph, found) <= best
+    assert best < dynamic_programming.order_peak(graph, worst)
+    assert next_op.improvement(0) is None
 
 
 def test_a_run_trains_compares_and_resumes(tmp_path):

@@ -33,7 +33,7 @@ def run_next_op(problem: PlacementProblem, budget: Budget) -> Result:
     """A network's choices of which ready op is next, for the least memory of one device (ours):
     "greedy", or the best of as many orders drawn as evaluations ("sample").
 
-    Not for several microbatches of a step, which it runs all at once: depth first is far better.
+    Not for several microbatches of a step, of which it runs too much at once.
     """
     count = _count("next_op", problem, budget)
     path = budget.options.policy or shipped_policy("peak_memory", "next_op")

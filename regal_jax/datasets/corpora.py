@@ -74,9 +74,7 @@ def test_settings(
         )
     graphs = evenly_by_size(graphs, max_graphs)
     return {
-        "as traced" if k == 1 else f"{k} microbatches": [
-            split_in_microbatches(graph, k) for graph in graphs if k * graph.num_ops <= max_ops
-        ]
+        "as traced" if k == 1 else f"{k} microbatches": in_microbatches(graphs, k, max_ops)
         for k in microbatches
     }
 
@@ -88,6 +86,14 @@ def xla_graphs(dataset: str, *, max_ops: int, max_graphs: int) -> list[Computati
     found = _real_graphs(dataset, "test")
     fitting = [g for g in found if g.source.startswith("xla") and 2 <= g.num_ops <= max_ops]
     return sorted(fitting, key=lambda graph: splits.name_hash(graph.name))[:max_graphs]
+
+
+def in_microbatches(
+    graphs: Sequence[ComputationGraph], count: int, max_ops: int
+) -> list[ComputationGraph]:
+    """Steps over so many microbatches, of graphs of at most so many ops in all of them together."""
+    fitting = [graph for graph in graphs if count * graph.num_ops <= max_ops]
+    return [split_in_microbatches(graph, count) for graph in fitting]
 
 
 def variants(

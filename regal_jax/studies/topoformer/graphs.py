@@ -11,7 +11,6 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.graphs.rewrites.microbatches import microbatches
 from regal_jax.methods.simple import best_simple_schedule
 from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.topoformer.settings import Layered, Real, RealGraphs
@@ -60,8 +59,7 @@ def real_tests(
         raise OptionError(f"strata {','.join(strata)}: no test graph is in any of them")
     for count in settings.microbatches:
         if count > 1:
-            some = to_learn_from(split(graphs, count, settings.train_ops), settings.train_ops, most)
-            found[f"{count} microbatches"] = some
+            found[f"{count} microbatches"] = held_out(graphs, count, settings.train_ops, most)
     return {setting: some for setting, some in found.items() if some}
 
 
@@ -69,10 +67,24 @@ def real_corpus(
     settings: Real, training: Sequence[ComputationGraph], validation: Sequence[ComputationGraph]
 ) -> Corpus[EpochGraphs]:
     """Real graphs for a Topoformer policy."""
-    held_out = to_learn_from(validation, settings.train_ops, settings.validation_graphs)
-    config = settings.training
+    config, most = settings.training, settings.validation_graphs
     epochs = in_turns(real_pool(training, settings), config.seed, config.epoch_graphs)
-    return Corpus(settings.dataset, epochs, held_out)
+    return Corpus(settings.dataset, epochs, real_validation(validation, settings, most))
+
+
+def real_validation(
+    graphs: Sequence[ComputationGraph], settings: RealGraphs, most: int
+) -> list[ComputationGraph]:
+    """At most so many graphs for each number of microbatches."""
+    each = [held_out(graphs, count, settings.train_ops, most) for count in settings.microbatches]
+    return [graph for some in each for graph in some]
+
+
+def held_out(
+    graphs: Sequence[ComputationGraph], count: int, most_ops: int, most: int
+) -> list[ComputationGraph]:
+    """Steps over so many microbatches as ``to_learn_from`` has them."""
+    return to_learn_from(corpora.in_microbatches(graphs, count, most_ops), most_ops, most)
 
 
 def real_pool(training: Sequence[ComputationGraph], settings: RealGraphs) -> list[ComputationGraph]:
@@ -95,11 +107,6 @@ def to_learn_from(
     many, evenly over sizes."""
     some = [g for g in graphs if 2 <= g.num_ops <= most_ops and _has_headroom(g)]
     return corpora.evenly_by_size(some, most)
-
-
-def split(graphs: Sequence[ComputationGraph], count: int, most_ops: int) -> list[ComputationGraph]:
-    """Steps over so many microbatches, of graphs of so many ops in all at most."""
-    return [microbatches(graph, count) for graph in graphs if count * graph.num_ops <= most_ops]
 
 
 def between(

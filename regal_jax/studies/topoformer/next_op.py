@@ -21,6 +21,16 @@ from regal_jax.training.self_labelling import Improve, SelfLabelling, train_choo
 from regal_jax.training.trainer import EpochGraphs
 
 METHODS = ("approximate_dp", *comparison.CHOOSING)
+DATA = (
+    "dataset",
+    "train_nodes",
+    "train_ops",
+    "train_graphs",
+    "copies",
+    "microbatches",
+    "label_width",
+)
+"""Settings that a policy file keeps, besides those of the training."""
 RULES = rules.depth_first, xla_orders.xla_dfs
 """Whose orders are imitated where no sample is as good."""
 
@@ -61,7 +71,6 @@ def policy(
         return policy_file(settings.policy)
     config, count = settings.training, settings.epoch_graphs
     steps = config.epochs * -(-count // config.batch_size)
-    data = "train_nodes", "train_ops", "train_graphs", "copies", "microbatches", "dataset"
     with progress.bar("training next_op", steps) as update:
         return train_choosing(
             NEXT_OP,
@@ -71,8 +80,7 @@ def policy(
             policy=settings.next_op,
             config=config,
             directory=folder / "training",
-            about={"objective": "peak_memory"}
-            | {n: getattr(settings, n) for n in (*data, "label_width")},
+            about={"objective": "peak_memory"} | {n: getattr(settings, n) for n in DATA},
             improve=improvement(settings.label_width),
             on_step=lambda step, metrics: update(step, f"cost {metrics['cost']:.3f}"),
         )
@@ -99,11 +107,9 @@ def validation_graphs(
     settings: Settings, real: Sequence[ComputationGraph]
 ) -> list[ComputationGraph]:
     """As many layered as real ones, and those in so many microbatches, at most."""
-    most, count = settings.train_ops, settings.validation_graphs
-    found = layered_graphs(graphs.VALIDATION_SEED, count, max(settings.train_nodes))
-    for number in settings.microbatches:
-        found += graphs.to_learn_from(graphs.split(real, number, most), most, count)
-    return found
+    count, nodes = settings.validation_graphs, max(settings.train_nodes)
+    layered = layered_graphs(graphs.VALIDATION_SEED, count, nodes)
+    return [*layered, *graphs.real_validation(real, settings, count)]
 
 
 def improvement(width: int) -> Improve | None:

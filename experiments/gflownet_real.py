@@ -30,6 +30,7 @@ class Settings(Comparison):
     train_pool: bool = flags.option(False, "Train on all graphs of the zoo that are fit for it.")
     validation_graphs: int = flags.option(8, "Graphs to look at during training.")
     test_graphs: int = flags.option(16, "Most test graphs, evenly over sizes.")
+    test_pool: bool = flags.option(False, "Test on all graphs of the zoo that are fit for it.")
 
 
 DEFAULTS = Settings(output_dir="results/gflownet_real")
@@ -37,7 +38,11 @@ DEFAULTS = Settings(output_dir="results/gflownet_real")
 
 def main(settings, folder) -> None:
     output = folder()
-    test = corpora.evenly_by_size(flow_corpora.real_graphs("test"), settings.test_graphs)
+    if settings.test_pool:
+        test = flow_corpora.training_pool("test", max_ops=MOST_OPS)
+    else:
+        test = flow_corpora.real_graphs("test")
+    test = corpora.evenly_by_size(test, settings.test_graphs)
     valid = flow_corpora.training_pool("valid", max_ops=MOST_OPS)
     valid = corpora.evenly_by_size(valid, settings.validation_graphs)
     if settings.train_pool:

@@ -247,6 +247,9 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
             gflownet_tables.AT_PRICES,
             others=gflownet_tables.OTHERS_AT_PRICES,
         ),
+        "gflownet_pool": functools.partial(
+            gflownet_tables.page_of_controls, gflownet_tables.AT_BUDGETS
+        ),
         "gflownet_sizes": functools.partial(
             gflownet_tables.page_of_sizes, method="gflownet", control="list_sampling"
         ),

@@ -94,6 +94,13 @@ def test_pool():
     assert min(map(most_speedup, pool)) >= 1.3
 
 
+def test_pool_of_tests_has_unseen_architectures():
+    pool = training_pool("test", max_ops=128)
+    assert len(pool) > 70
+    seen = {splits.architecture(row["family"]) for row in load.card() if row["split"] != "test"}
+    assert not seen & {splits.architecture(graph.family) for graph in pool}
+
+
 def test_limits_of_the_pool(monkeypatch):
     """Independent ops: as many are the speedup."""
     free = {

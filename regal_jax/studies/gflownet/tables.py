@@ -40,6 +40,15 @@ AT_PRICES = "regal 5000"
 OTHERS_AT_PRICES = ("dispatch 5000", "price_sweep 5000", "price_sweep 250000", "gflownet")
 """Its control, sweeps by list heuristics, and a sampler without prices."""
 
+AT_BUDGETS = (
+    ("regal 500", "dispatch 500"),
+    ("regal 1000", "dispatch 1000"),
+    ("regal 5000", "dispatch 5000"),
+    ("regal 500", "price_sweep 5000"),
+    ("gflownet", "list_sampling"),
+)
+"""What is compared on all test graphs of the zoo, each with its control."""
+
 PaperTable = Mapping[str, Mapping[str, Number]]
 """Cells by method and metric: means and, where they are given, standard deviations; that these are
 over seeds is what the text suggests, without saying so."""
@@ -274,6 +283,19 @@ def page_of_pairs(
         " interval\nover graphs."
     )
     return f"{caption}\n\n{tables.markdown_table(_filled(list(table.values())))}\n"
+
+
+def page_of_controls(pairs: Sequence[tuple[str, str]], rows: Sequence[Row]) -> str:
+    """Methods' differences from their controls, on each target, in Markdown."""
+    table = []
+    for method, control in pairs:
+        lines = [one for one in paired(rows, _setting(rows), method) if one.other == control]
+        cells = {_heading(line.metric): line.difference.text("+.3f") for line in lines}
+        table.append({"method": method, "less": control} | cells)
+    caption = (
+        f"{_asked(rows)}\nSpeedups, paired by graph and seed, mean and 95 % interval over graphs."
+    )
+    return f"{caption}\n\n{tables.markdown_table(table)}\n"
 
 
 def _setting(rows: Sequence[Row]) -> str:

@@ -61,7 +61,7 @@ PAPERS = {
     "Classical list scheduling": ("search/list_scheduling/heuristics",),
     "Ours: no paper to deviate from": (
         *("methods/dispatching", "methods/sequencing", "methods/next_op", "policies/choosing"),
-        *("training/self_labelling", "environments/ordering"),
+        *("training/self_labelling", "environments/ordering", "search/orders/choices"),
     ),
     "Tabu search with path relinking (Peng, Lue and Cheng 2015)": ("search/disjunctive",),
     "Moccasin (arXiv 2304.14463)": ("search/cp_sat/recompute",),

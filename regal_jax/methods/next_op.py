@@ -1,26 +1,18 @@
-"""Orders of one device that are made choice by choice: by a network, or by a rule."""
+"""Orders of one device that are made choice by choice: by learned weights, or by a rule's."""
 
 import functools
-from types import MappingProxyType
 
 import numpy as np
 
 from regal_jax import registry
 from regal_jax.environments.choosing.kernel import Network
-from regal_jax.environments.ordering.choices import NEXT_OP
 from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.methods.ordering import SAMPLES, check_problem, of_order
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Result, one_or_samples
-from regal_jax.policies.choosing import NextOpConfig, next_op_policy
+from regal_jax.policies.choosing import NOISE, RULE, NextOpConfig, next_op_policy
+from regal_jax.search.orders.choices import NEXT_OP
 from regal_jax.training import checkpoints
-
-RULE = MappingProxyType({"net_growth": -1.0, "shares": 0.6, "raises": -0.3})
-"""Of the ready ops the one after which, or after the best that waits for it alone, least is in use;
-inputs that few others read first, and what raises the peak last."""
-NOISE = 0.1
-"""Temperature at which that rule is sampled. The best of 16 samples on 36 layered graphs of 300 and
-600 ops, among 4 temperatures and 72 sums of five features."""
 
 DECODINGS = ("greedy", "sample")
 EVALUATIONS = functools.partial(one_or_samples, samples=SAMPLES)
@@ -30,7 +22,7 @@ EVALUATIONS = functools.partial(one_or_samples, samples=SAMPLES)
     "next_op", evaluations=EVALUATIONS, reads_policy=True, decodings=DECODINGS, learned=True
 )
 def run_next_op(problem: PlacementProblem, budget: Budget) -> Result:
-    """A network's choices of which ready op is next, for the least memory of one device (ours):
+    """Learned choices of which ready op is next, for the least memory of one device (ours):
     "greedy", or the best of as many orders drawn as evaluations ("sample").
 
     Not for several microbatches of a step, of which it runs too much at once.
@@ -43,7 +35,7 @@ def run_next_op(problem: PlacementProblem, budget: Budget) -> Result:
 
 @registry.method("lookahead", evaluations=EVALUATIONS, decodings=DECODINGS)
 def run_lookahead(problem: PlacementProblem, budget: Budget) -> Result:
-    """The same by a rule that looks an op ahead, with noise: the control of ``next_op``."""
+    """The same by RULE, which looks an op ahead, with noise: the control of ``next_op``."""
     count = _count("lookahead", problem, budget)
     return _best(problem, budget, NEXT_OP.linear(dict(RULE)), count, NOISE)
 

@@ -1,13 +1,15 @@
-"""Schedules made choice by choice, by a network: which of the ops that could be next is (ours).
+"""Schedules made choice by choice: which of the ops that could be next is (ours).
 
 One-shot priority sampling and Topoformer say all priorities before anything is scheduled. Here a
-small network reads what each choice looks like when it is made (``environments.sequencing.kernel``
-and ``environments.ordering.kernel``). Logits are of each op alone; a softmax over those of a choice
-makes them probabilities, so that those of whole schedules are exact.
+small network, or a weighted sum, reads what each choice looks like when it is made
+(``environments.sequencing.kernel`` and ``environments.ordering.kernel``). Logits are of each op
+alone; a softmax over those of a choice makes them probabilities, so that those of whole schedules
+are exact.
 """
 
 import dataclasses
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import chex
@@ -16,9 +18,30 @@ import jax.numpy as jnp
 import numpy as np
 
 from regal_jax import registry
-from regal_jax.environments.choosing.kernel import Network
+from regal_jax.environments.choosing.kernel import Network, linear_network
 from regal_jax.environments.ordering import kernel as ordering
 from regal_jax.environments.sequencing import kernel as sequencing
+
+RULE = MappingProxyType(
+    {
+        "net_growth": -1.25,
+        "growth": -0.5,
+        "shares": 0.6,
+        "ready_pairs": 0.5,
+        "raises": -0.3,
+        "post_order": -1.0,
+        "lpmf": -0.25,
+        "oldest": -1.0,
+        "behind": 0.25,
+        "beside_last": 1.0,
+    }
+)
+"""Of the ready ops the one after which, or after the best that waits for it alone, least is in use;
+what comes first in a post-order of the graph, and goes on with what is begun. Which features, of
+16, and their weights were chosen one by one, by the best of 16 samples on validation graphs: 20
+layered, 20 real and 14 in four microbatches."""
+NOISE = 0.8
+"""Temperature at which that rule is sampled, chosen with them from 0.02 to 0.8."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,13 +57,7 @@ class SequencingConfig:
 
 @dataclasses.dataclass(frozen=True)
 class NextOpConfig:
-    """A network that chooses among ready ops of one device.
-
-    Attributes:
-      size: of its two hidden layers.
-    """
-
-    size: int = 64
+    """A weighted sum of features that chooses among ready ops of one device."""
 
 
 class ChoosingPolicy(NamedTuple):
@@ -92,5 +109,15 @@ def sequencing_policy(config: SequencingConfig) -> ChoosingPolicy:
 
 @registry.policy("next_op", NextOpConfig)
 def next_op_policy(config: NextOpConfig) -> ChoosingPolicy:
-    """The policy of a configuration."""
-    return choosing_policy(ordering.FEATURES, config.size)
+    """The policy, which begins as RULE."""
+    rule = jnp.array([RULE.get(name, 0.0) / NOISE for name in ordering.NAMES], jnp.float32)
+
+    def log_prob(weights: Any, rows: jax.Array, count: jax.Array) -> jax.Array:
+        real = jnp.arange(len(rows)) < count
+        return jax.nn.log_softmax(jnp.where(real, rows @ weights["weights"], -jnp.inf))
+
+    return ChoosingPolicy(
+        init=lambda key: {"weights": rule},
+        log_prob=log_prob,
+        network=lambda weights: linear_network(weights["weights"]),
+    )

@@ -6,11 +6,8 @@ the schedules that it imitates.
 """
 
 import dataclasses
-import functools
-import os
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,18 +15,15 @@ import numpy as np
 import optax
 
 from regal_jax import registry
-from regal_jax.environments.choosing.choices import Choices, Choosing
-from regal_jax.errors import OptionError
-from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.training import settings, trainer
-from regal_jax.training.trainer import Batch, EpochGraphs, Learner, PolicyFile, TrainState
+from regal_jax.environments.choosing.choices import Choices
+from regal_jax.environments.choosing.kernel import Network
+from regal_jax.training import trainer
+from regal_jax.training.choosing import VALIDATION, Example, validated
+from regal_jax.training.trainer import Learner, TrainState
 
 METRICS = ("cost", "best_cost", "loss", "agreement", "gradient_norm")
 """Costs are over lower bounds: the samples' mean, and the least; agreement is the part of
 choices in which the most likely op is the one that is imitated."""
-VALIDATION = ("validation_cost", "validation_greedy")
-"""The same of validation graphs: the best of the samples, which parameters are chosen by, and the
-most likely schedule."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,87 +52,10 @@ class SelfLabelling:
     seed: int = 0
 
 
-Improve = Callable[[ComputationGraph, np.ndarray], np.ndarray]
-"""(graph, order) -> an order that is no worse."""
-
-
-class Example(NamedTuple):
-    """A graph to train on: where its choices are made, what is read of it, its lower bound."""
-
-    graph: ComputationGraph
-    environment: Choosing
-    columns: Any
-    bound: float
-
-
-def train_choosing(
-    environment: Choosing,
-    graphs: EpochGraphs,
-    validation: Sequence[ComputationGraph],
-    *,
-    epoch_graphs: int,
-    policy: Any,
-    config: SelfLabelling,
-    directory: str | os.PathLike,
-    about: dict[str, Any],
-    improve: Improve | None = None,
-    on_step: Callable[[int, dict[str, float]], None] = lambda step, metrics: None,
-) -> Path:
-    """Trains a policy; returns the file of the parameters that were best on ``validation``.
-
-    An interrupted run, or one that is given more epochs, goes on from its last checkpoint, see
-    ``trainer.fit``.
-
-    Args:
-      environment: of the choices. graphs: epoch -> its graphs, so many as ``epoch_graphs``.
-      validation: graphs to choose parameters by.
-      policy, config: what to train, and how.
-      directory: gets ``checkpoints/``, ``metrics.csv``, ``config.json`` and ``best.policy``.
-      about: goes into the policy file.
-      improve: of the best schedule drawn, before it is imitated (ours).
-      on_step: called with (step, metrics) for each step.
-
-    Raises:
-      OptionError: without validation graphs, and if training diverges.
-    """
-    if not validation:
-        raise OptionError("no validation graphs")
-    file, steps = Path(directory) / "best.policy", -(-epoch_graphs // config.batch_size)
-    about = about | {
-        "epoch_graphs": epoch_graphs,
-        "validation": settings.graphs_fingerprint(validation),
-    }
-    trainer.fit(
-        learner(environment, validation, policy, config, steps, improve),
-        functools.partial(_batches, environment, graphs, config),
-        directory,
-        example=None,
-        seed=config.seed,
-        policy=PolicyFile(file, policy, about | {"training": dataclasses.asdict(config)}),
-        hyperparameters={"policy": policy, "training": config, **about},
-        may_grow=["training.epochs"],
-        on_step=on_step,
-    )
-    return file
-
-
-def example(environment: Choosing, graph: ComputationGraph) -> Example:
-    """A graph as kernels read it."""
-    return Example(
-        graph, environment, environment.columns(graph), max(environment.bound(graph), 1e-30)
-    )
-
-
 def learner(
-    environment: Choosing,
-    validation: Sequence[ComputationGraph],
-    policy: Any,
-    config: SelfLabelling,
-    epoch_steps: int,
-    improve: Improve | None = None,
+    policy: Any, config: SelfLabelling, held_out: Sequence[Example], epoch_steps: int
 ) -> Learner:
     """Self-labelling for ``trainer.fit``, on the host: samples are compiled kernels'."""
-    held_out = [example(environment, graph) for graph in validation]
     updates = config.decay_epochs * epoch_steps * config.passes
     made = registry.make_policy(policy)
     schedule = optax.cosine_decay_schedule(config.learning_rate, updates)
@@ -159,7 +76,7 @@ def learner(
     def update(key, state: TrainState, batch: Sequence[Example]):
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
         network = made.network(jax.device_get(state.params))
-        found = [label(one, network, config, rng, improve) for one in batch]
+        found = [label(one, network, config, rng) for one in batch]
         labels, costs = zip(*found, strict=True)
         some, begin, numbers = joined(labels), state.step, dict.fromkeys(METRICS[2:], 0.0)
         for _ in range(config.passes if len(some.counts) else 0):
@@ -170,28 +87,18 @@ def learner(
 
     def validate(params):
         network = made.network(jax.device_get(params))
-        counts = config.validation_samples, 0
-        best, greedy = (
-            float(np.mean([drawn(one, network, count) for one in held_out])) for count in counts
-        )
-        return best, dict(zip(VALIDATION, (best, greedy), strict=True))
+        return validated(held_out, network, config.validation_samples)
 
     return Learner("self_labelling", init, update, validate, METRICS, VALIDATION, traceable=False)
 
 
 def label(
-    one: Example,
-    network,
-    config: SelfLabelling,
-    rng: np.random.Generator,
-    improve: Improve | None = None,
+    one: Example, network: Network, config: SelfLabelling, rng: np.random.Generator
 ) -> tuple[Choices, np.ndarray]:
-    """(the choices of the best of the drawn schedules, improved, all their costs)."""
+    """(the choices of the best of the drawn schedules, all their costs)."""
     seeds = rng.integers(2**63, size=config.samples).astype(np.uint64)
     orders, costs = one.environment.drawn(one.columns, network, seeds, 1.0)
-    best = orders[costs.argmin()]
-    best = best if improve is None else improve(one.graph, best)
-    return one.environment.choices(one.columns, best), costs / one.bound
+    return one.environment.choices(one.columns, orders[costs.argmin()]), costs / one.bound
 
 
 def joined(labels: Sequence[Choices]) -> Choices:
@@ -201,27 +108,8 @@ def joined(labels: Sequence[Choices]) -> Choices:
     return Choices(rows[:, :width], counts, chosen)
 
 
-def drawn(one: Example, network, samples: int) -> float:
-    """The cost of the best of so many samples, 0 for the most likely schedule; the same noise for
-    all parameters."""
-    seeds = np.arange(max(samples, 1), dtype=np.uint64)
-    costs = one.environment.drawn(one.columns, network, seeds, 1.0 if samples else 0.0)[1]
-    return float(costs.min()) / one.bound
-
-
 def _loss(params, log_prob, rows, counts, chosen):
     """(mean cross entropy, agreement)."""
     found = jax.vmap(log_prob, (None, 0, 0))(params, rows, counts)
     likely = jnp.take_along_axis(found, chosen[:, None], axis=1)
     return -jnp.mean(likely), jnp.mean(jnp.argmax(found, axis=1) == chosen)
-
-
-def _batches(
-    environment: Choosing, graphs: EpochGraphs, config: SelfLabelling, step: int, first: int
-) -> Iterator[Batch]:
-    """The batches of all epochs from the first on."""
-    for epoch in range(first, config.epochs):
-        some = [example(environment, graph) for graph in graphs(epoch)]
-        for begin in range(0, len(some), config.batch_size):
-            batch = some[begin : begin + config.batch_size]
-            yield Batch(batch, begin + config.batch_size >= len(some))

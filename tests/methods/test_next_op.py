@@ -16,7 +16,7 @@ GRAPH = layered_graph(7, 80)
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory):
     path = tmp_path_factory.mktemp("policy") / "tiny.policy"
-    config = NextOpConfig(size=4)
+    config = NextOpConfig()
     params = next_op_policy(config).init(jax.random.key(0))
     save_policy(path, params, config, about={"objective": "peak_memory"})
     return path

@@ -8,10 +8,10 @@ from tests.oracles.schedule_cost import PlainGraph
 
 
 class Orderer:
-    """An order that grows op by op, on one device."""
+    """An order that grows op by op, on one device, beside given orders by name."""
 
-    def __init__(self, graph: PlainGraph):
-        self.graph, self.order = graph, list[int]()
+    def __init__(self, graph: PlainGraph, orders: dict[str, list[int]] | None = None):
+        self.graph, self.order, self.orders = graph, list[int](), orders or {}
         self.reads = {op: set(graph.inputs(op)) for op in graph.ops}
         self.before = {
             op: {graph.producer[t] for t in self.reads[op] if graph.producer[t] >= 0}
@@ -91,7 +91,12 @@ class Orderer:
         made_at = [self.order.index(b) for b in self.before[op]]
         last = self.after[self.order[-1]] if self.order else set()
         total = sum(self.graph.size[t] / (1 + len(some)) for t, some in others.items() if some)
+        ahead = {
+            name: order.index(op) - min(map(order.index, ready))
+            for name, order in self.orders.items()
+        }
         return {
+            **{name: log1p(places) for name, places in ahead.items()},
             "growth": size(growth),
             "during": size(self.during(op)),
             "raises": size(max(self.use + self.during(op) - self.known_peak(), 0)),

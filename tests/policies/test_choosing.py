@@ -8,13 +8,13 @@ import pytest
 from regal_jax import registry
 from regal_jax.datasets.job_shop import uniform_job_shops
 from regal_jax.datasets.layered import layered_graph
-from regal_jax.environments.ordering.choices import NEXT_OP
 from regal_jax.environments.sequencing.choices import SEQUENCING
-from regal_jax.policies.choosing import NextOpConfig, SequencingConfig
+from regal_jax.policies.choosing import NOISE, RULE, NextOpConfig, SequencingConfig
+from regal_jax.search.orders.choices import NEXT_OP
 
 CASES = [
     (SEQUENCING, SequencingConfig(size=6), uniform_job_shops(7, 5, count=1)[0]),
-    (NEXT_OP, NextOpConfig(size=6), layered_graph(0, 60)),
+    (NEXT_OP, NextOpConfig(), layered_graph(0, 60)),
 ]
 
 
@@ -55,3 +55,16 @@ def test_first_choices_are_drawn_by_their_probabilities(environment, config, gra
     likely = expected >= 5
     statistic = np.sum((chosen - expected)[likely] ** 2 / expected[likely])
     assert statistic < likely.sum() + 4 * np.sqrt(2 * likely.sum())
+
+
+def test_a_network_with_a_rule_begins_as_that_rule():
+    params = registry.make_policy(NextOpConfig()).init(jax.random.key(0))
+    network = registry.make_policy(NextOpConfig()).network(params)
+    rule = NEXT_OP.linear({name: weight / NOISE for name, weight in RULE.items()})
+    columns, seeds = NEXT_OP.columns(layered_graph(0, 60)), np.arange(4, dtype=np.uint64)
+    for one, other in zip(
+        NEXT_OP.drawn(columns, network, seeds, 1.0),
+        NEXT_OP.drawn(columns, rule, seeds, 1.0),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)

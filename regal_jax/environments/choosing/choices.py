@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regal_jax.environments.choosing.kernel import MOST, Network
+from regal_jax.environments.choosing.kernel import MOST, Network, linear_network
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.native.threads import over_threads
 
@@ -69,8 +69,4 @@ class Choosing(NamedTuple):
 
     def linear(self, weights: dict[str, float]) -> Network:
         """The network of a rule: the weighted sum of some features."""
-        first = np.zeros((len(self.kernel.NAMES), 2), np.float32)
-        for name, weight in weights.items():
-            first[self.kernel.NAMES.index(name)] = weight, -weight
-        none, same = np.zeros(2, np.float32), np.eye(2, dtype=np.float32)
-        return Network(first, none, same, none, np.array([1.0, -1.0], np.float32))
+        return linear_network([weights.get(name, 0.0) for name in self.kernel.NAMES])

@@ -4,6 +4,7 @@ of each op that could be next, and which one is drawn."""
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from regal_jax.native import random
 from regal_jax.native.compilation import inlined
@@ -20,6 +21,14 @@ class Network(NamedTuple):
     second: np.ndarray
     second_bias: np.ndarray
     last: np.ndarray
+
+
+def linear_network(weights: ArrayLike) -> Network:
+    """The network whose logits are sums of the features with these weights [F]."""
+    first = np.array(weights, np.float32)
+    none, same = np.zeros(2, np.float32), np.eye(2, dtype=np.float32)
+    signs = np.array([1.0, -1.0], np.float32)
+    return Network(first[:, None] * signs, none, same, none, signs)
 
 
 class Sight(NamedTuple):

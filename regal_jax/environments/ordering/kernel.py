@@ -40,6 +40,10 @@ NAMES = (
     "before",  # ops on the longest path before it, above the mean of the ready, over 10
     "place",  # of it, between its longest paths
     "reach",  # levels to the last of its readers, over 10
+    "program",  # of 1 + places behind the first of the ready, in this order of the graph
+    "depth_first",  # the same in this one
+    "lpmf",
+    "post_order",
     "after_last",  # whether it reads from the op that ran last
     "beside_last",  # whether it has a reader in common with that one
     "done",  # part of the ops that have run
@@ -77,6 +81,10 @@ FEATURES = len(NAMES)
     BEFORE,
     PLACE,
     REACH,
+    PROGRAM,
+    DEPTH_FIRST,
+    LPMF,
+    POST_ORDER,
     AFTER_LAST,
     BESIDE_LAST,
     DONE,
@@ -100,6 +108,7 @@ class Columns(NamedTuple):
       after_offsets, after: ops that read from an op. before_offsets, before: those it reads from.
       levels, levels_behind: float64[O], ops on the longest paths before and behind it. reach:
         float64[O], levels to the last op that reads from it.
+      places: int32[4, O], in four orders that simple rules give the graph.
       start: bytes in use before the first op. floor: bytes below which no order's peak is.
       unit: bytes that features count in.
     """
@@ -119,6 +128,7 @@ class Columns(NamedTuple):
     levels: np.ndarray
     levels_behind: np.ndarray
     reach: np.ndarray
+    places: np.ndarray
     start: int
     floor: int
     unit: float
@@ -284,6 +294,7 @@ def _look(columns, state, count, ready, use, peak, last, step):
         _look_at_age(columns, state, op, step, row)
         _look_at_inputs(columns, state, op, row)
         _look_behind(columns, state, op, step, row)
+    _look_at_places(columns, state, count)
 
 
 @inlined
@@ -302,6 +313,18 @@ def _of_all(columns, state, count):
         behind += columns.levels_behind[op]
         before += columns.levels[op]
     return growth, during, behind / count, before / count
+
+
+@inlined
+def _look_at_places(columns, state, count):
+    """Fills how far each is behind the first of them, in each order that a rule gives the graph."""
+    for order in range(len(columns.places)):
+        first = columns.places[order, state.few[0]]
+        for at in range(1, count):
+            first = min(first, columns.places[order, state.few[at]])
+        for at in range(count):
+            behind = columns.places[order, state.few[at]] - first
+            state.sight.rows[at, PROGRAM + order] = np.log1p(np.float64(behind))
 
 
 @inlined

@@ -12,7 +12,9 @@ from regal_jax.studies.flags import group, option
 from regal_jax.studies.one_shot import comparison, corpora, runs
 from regal_jax.studies.one_shot.settings import Comparison, Graphs
 from regal_jax.studies.settings import GivenPolicy, Output, policy_file
-from regal_jax.training.self_labelling import SelfLabelling, train_choosing
+from regal_jax.training import self_labelling
+from regal_jax.training.choosing import train_choosing
+from regal_jax.training.self_labelling import SelfLabelling
 
 LEARNED = "sequencing"
 METHODS = (
@@ -63,6 +65,7 @@ def policy(settings: Settings, folder: Path) -> Path | None:
             corpora.validation_graphs(
                 settings.validation_settings, settings.validation_graphs, settings.data_dir
             ),
+            learner=self_labelling.learner,
             epoch_graphs=count,
             policy=settings.sequencing,
             config=config,

@@ -1,4 +1,4 @@
-"""Orders chosen op by op, by a network: trained by self-labelling, held against its control."""
+"""Orders chosen op by op, by learned weights, held against their control."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,17 +7,18 @@ from pathlib import Path
 import numpy as np
 
 from regal_jax.datasets.layered import layered_graphs
-from regal_jax.environments.ordering.choices import NEXT_OP
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.policies.choosing import NextOpConfig
 from regal_jax.reporting import progress
-from regal_jax.search.orders import dynamic_programming, rules, xla_orders
+from regal_jax.search.orders.choices import NEXT_OP
 from regal_jax.studies.flags import group, option
 from regal_jax.studies.settings import GivenPolicy, Output, policy_file
 from regal_jax.studies.topoformer import comparison, graphs
 from regal_jax.studies.topoformer.settings import Comparison, RealGraphs
 from regal_jax.studies.topoformer.tables import PAPER_TABLE_1
-from regal_jax.training.self_labelling import Improve, SelfLabelling, train_choosing
+from regal_jax.training import evolution
+from regal_jax.training.choosing import train_choosing
+from regal_jax.training.evolution import Evolution
 from regal_jax.training.trainer import EpochGraphs
 
 METHODS = ("approximate_dp", *comparison.CHOOSING)
@@ -28,11 +29,8 @@ DATA = (
     "train_graphs",
     "copies",
     "microbatches",
-    "label_width",
 )
 """Settings that a policy file keeps, besides those of the training."""
-RULES = rules.depth_first, xla_orders.xla_dfs
-"""Whose orders are imitated where no sample is as good."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +42,7 @@ class Settings(Output, GivenPolicy, RealGraphs, Comparison):
     train_nodes: tuple[int, ...] = option((200, 300, 500), "Ops of layered training graphs.")
     epoch_graphs: int = option(160, "Graphs of an epoch: real ones, and fresh layered ones.")
     validation_graphs: int = option(24, "Most validation graphs of each kind.")
-    label_width: int = option(
-        100, "Width of the dynamic programme that improves what is imitated; 0: it isn't improved."
-    )
-    next_op: NextOpConfig = group(NextOpConfig())
-    training: SelfLabelling = group(SelfLabelling())
+    training: Evolution = group(Evolution())
 
 
 def run(settings: Settings, folder: Path) -> None:
@@ -76,12 +70,12 @@ def policy(
             NEXT_OP,
             training_graphs(settings, graphs.real_pool(real["train"], settings)),
             validation_graphs(settings, real["valid"]),
+            learner=evolution.learner,
             epoch_graphs=count,
-            policy=settings.next_op,
+            policy=NextOpConfig(),
             config=config,
             directory=folder / "training",
             about={"objective": "peak_memory"} | {n: getattr(settings, n) for n in DATA},
-            improve=improvement(settings.label_width),
             on_step=lambda step, metrics: update(step, f"cost {metrics['cost']:.3f}"),
         )
 
@@ -110,18 +104,3 @@ def validation_graphs(
     count, nodes = settings.validation_graphs, max(settings.train_nodes)
     layered = layered_graphs(graphs.VALIDATION_SEED, count, nodes)
     return [*layered, *graphs.real_validation(real, settings, count)]
-
-
-def improvement(width: int) -> Improve | None:
-    """(graph, order) -> an order that is no worse, and needs little on the way: begun from a rule's
-    where that is better. None at width 0."""
-    if width == 0:
-        return None
-
-    def improve(graph: ComputationGraph, order: np.ndarray) -> np.ndarray:
-        known = [order, *(rule(graph) for rule in RULES)]
-        best = min(known, key=lambda one: dynamic_programming.order_peak(graph, one))
-        found = dynamic_programming.improve(graph, best, width=width, potentials=[None])
-        return np.asarray(found.order)
-
-    return improve

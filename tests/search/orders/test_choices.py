@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from regal_jax.datasets.layered import layered_graph
 from regal_jax.environments.choosing.kernel import MOST
-from regal_jax.environments.ordering.choices import NEXT_OP
-from regal_jax.environments.ordering.kernel import NAMES
+from regal_jax.environments.ordering.kernel import NAMES, PROGRAM
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.search.orders import dynamic_programming
+from regal_jax.search.orders.choices import NEXT_OP, ORDERS
 from tests.oracles.exhaustive_search import least_peak_memory
 from tests.oracles.next_op import Orderer
 from tests.oracles.schedule_cost import plain
@@ -26,7 +26,8 @@ def seeds(count):
 
 @given(computation_graphs(max_ops=9), st.integers(0, 50))
 def test_choices_are_those_of_the_definition(graph, seed):
-    columns, orderer = NEXT_OP.columns(graph), Orderer(plain(graph))
+    given_orders = {name: order(graph, 0).tolist() for name, order in ORDERS.items()}
+    columns, orderer = NEXT_OP.columns(graph), Orderer(plain(graph), given_orders)
     orders, peaks = NEXT_OP.drawn(columns, EVEN, np.array([seed], np.uint64), 1.0)
     found, at = NEXT_OP.choices(columns, orders[0]), 0
     for op in orders[0].tolist():
@@ -36,6 +37,7 @@ def test_choices_are_those_of_the_definition(graph, seed):
             assert found.counts[at] == len(ready)
             rows = {name: found.rows[at, : len(ready), i] for i, name in enumerate(NAMES)}
             expected = orderer.row(op)
+            assert expected.keys() == set(NAMES)
             for name, value in expected.items():
                 own = rows[name][found.chosen[at]]
                 choice = value if isinstance(value, set) else {value}
@@ -45,6 +47,14 @@ def test_choices_are_those_of_the_definition(graph, seed):
         orderer.run(op)
     assert at == len(found.counts)
     assert peaks[0] == orderer.peak
+
+
+def test_places_are_features_in_the_kernels_order():
+    graph = layered_graph(0, 50)
+    places = NEXT_OP.columns(graph).places
+    assert tuple(ORDERS) == NAMES[PROGRAM : PROGRAM + len(places)]
+    for own, order in zip(places, ORDERS.values(), strict=True):
+        np.testing.assert_array_equal(own[order(graph, 0)], np.arange(50))
 
 
 @pytest.mark.parametrize("seed", range(6))

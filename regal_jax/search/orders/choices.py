@@ -9,6 +9,15 @@ from regal_jax.environments.ordering.kernel import Columns
 from regal_jax.environments.placement.bounds import working_set_bound
 from regal_jax.graphs import precedence
 from regal_jax.graphs.computation_graph import ComputationGraph, ragged_rows
+from regal_jax.search.orders import rules, xla_orders
+
+ORDERS: dict[str, rules.Order] = {
+    "program": rules.program_order,
+    "depth_first": rules.depth_first,
+    "lpmf": rules.least_memory_first,
+    "post_order": xla_orders.xla_dfs,
+}
+"""Orders that a network reads an op's place in, by the feature, as the kernel has them."""
 
 
 def columns(graph: ComputationGraph) -> Columns:
@@ -29,6 +38,7 @@ def columns(graph: ComputationGraph) -> Columns:
         levels,
         precedence.levels_to_sinks(graph).astype(float),
         reach,
+        np.stack([np.argsort(order(graph, 0)) for order in ORDERS.values()]).astype(np.int32),
         own.start,
         max(own.start, working_set_bound(graph, 1), 1),
         max(float(own.during.mean()), 1.0) if num_ops else 1.0,

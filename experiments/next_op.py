@@ -1,5 +1,5 @@
-"""Orders of one device chosen op by op by a network (ours), trained by self-labelling, against its
-control.
+"""Orders of one device chosen op by op by weights of features (ours), which are evolved, against
+their control.
 
   python experiments/next_op.py --flagfile=experiments/flags/smoke/next_op.flags
 

@@ -109,7 +109,7 @@ def sequencing_policy(config: SequencingConfig) -> ChoosingPolicy:
 
 @registry.policy("next_op", NextOpConfig)
 def next_op_policy(config: NextOpConfig) -> ChoosingPolicy:
-    """The policy, which begins as RULE."""
+    """Weights of features, those of RULE to begin with."""
     rule = jnp.array([RULE.get(name, 0.0) / NOISE for name in ordering.NAMES], jnp.float32)
 
     def log_prob(weights: Any, rows: jax.Array, count: jax.Array) -> jax.Array:

@@ -69,4 +69,7 @@ class Choosing(NamedTuple):
 
     def linear(self, weights: dict[str, float]) -> Network:
         """The network of a rule: the weighted sum of some features."""
-        return linear_network([weights.get(name, 0.0) for name in self.kernel.NAMES])
+        found = np.zeros(len(self.kernel.NAMES))
+        for name, weight in weights.items():
+            found[self.kernel.NAMES.index(name)] = weight
+        return linear_network(found)

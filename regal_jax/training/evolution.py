@@ -17,6 +17,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from regal_jax import registry
+from regal_jax.errors import OptionError
 from regal_jax.training import trainer
 from regal_jax.training.choosing import VALIDATION, Example, drawn, validated
 from regal_jax.training.trainer import Learner, TrainState
@@ -52,7 +53,7 @@ class Distribution(NamedTuple):
     """How N parameters are drawn around their mean, as float32.
 
     Attributes:
-      spread: []. covariance: [N, N]. Of these products.
+      spread: [], and covariance: [N, N]: that of parameters is the square of one times the other.
       path, spread_path: [N], the mean's latest ways, which the covariance and the spread follow.
     """
 
@@ -65,7 +66,15 @@ class Distribution(NamedTuple):
 def learner(
     policy: Any, config: Evolution, held_out: Sequence[Example], epoch_steps: int
 ) -> Learner:
-    """Evolution for ``trainer.fit``, on the host: samples are compiled kernels'."""
+    """Evolution for ``trainer.fit``, on the host: samples are compiled kernels'.
+
+    Raises OptionError for a population below two, no samples, or a spread that isn't above 0.
+    """
+    if config.population < 2 or config.samples < 1 or not config.spread > 0:
+        raise OptionError(
+            "evolution takes a population of two or more, samples, and a spread above 0; got"
+            f" {config.population}, {config.samples} and {config.spread}"
+        )
     made = registry.make_policy(policy)
 
     def init(key, _) -> TrainState:

@@ -1,5 +1,7 @@
 """Evolution: the minimum of known functions, policies that get better by it, and resuming."""
 
+import dataclasses
+
 import chex
 import jax
 import numpy as np
@@ -125,6 +127,12 @@ def test_the_best_of_samples_gets_better():
         state, metrics = learner.update(jax.random.key(step), state, held_out)
         costs.append(metrics["cost"])
     assert np.mean(costs[-5:]) < np.mean(costs[:5]) - 0.02
+
+
+@pytest.mark.parametrize("wrong", [{"population": 1}, {"samples": 0}, {"spread": float("nan")}])
+def test_what_cannot_evolve_is_refused(tmp_path, wrong):
+    with pytest.raises(OptionError, match="a population of two or more, samples, and a spread"):
+        run(tmp_path, config=dataclasses.replace(CONFIG, **wrong))
 
 
 def test_no_validation_graphs_are_refused(tmp_path):

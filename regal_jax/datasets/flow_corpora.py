@@ -108,7 +108,7 @@ def training_pool(
     """More graphs to train on than the paper has: those of a split of the zoo within limits.
 
     Args:
-      split: of ``model_zoo``; "valid" is for looking at training.
+      split: of ``model_zoo``; "valid" is for looking at training, "test" for tests.
       min_ops, max_ops: both included.
       min_speedup: the least that total work over the critical path may be, without which there is
         little to learn.

@@ -92,8 +92,7 @@ def choosing_policy(features: int, size: int) -> ChoosingPolicy:
     def log_prob(params: Any, rows: jax.Array, count: jax.Array) -> jax.Array:
         hidden = jax.nn.relu(rows @ params["first"] + params["first_bias"])
         hidden = jax.nn.relu(hidden @ params["second"] + params["second_bias"])
-        real = jnp.arange(len(rows)) < count
-        return jax.nn.log_softmax(jnp.where(real, hidden @ params["last"], -jnp.inf))
+        return _of_choice(hidden @ params["last"], count)
 
     def network(params: Any) -> Network:
         return Network(**{name: np.asarray(params[name], np.float32) for name in Network._fields})
@@ -112,12 +111,13 @@ def next_op_policy(config: NextOpConfig) -> ChoosingPolicy:
     """Weights of features, those of RULE to begin with."""
     rule = jnp.array([RULE.get(name, 0.0) / NOISE for name in ordering.NAMES], jnp.float32)
 
-    def log_prob(weights: Any, rows: jax.Array, count: jax.Array) -> jax.Array:
-        real = jnp.arange(len(rows)) < count
-        return jax.nn.log_softmax(jnp.where(real, rows @ weights["weights"], -jnp.inf))
-
     return ChoosingPolicy(
         init=lambda key: {"weights": rule},
-        log_prob=log_prob,
-        network=lambda weights: linear_network(weights["weights"]),
+        log_prob=lambda params, rows, count: _of_choice(rows @ params["weights"], count),
+        network=lambda params: linear_network(params["weights"]),
     )
+
+
+def _of_choice(logits: jax.Array, count: jax.Array) -> jax.Array:
+    """Log-probabilities of the first ones."""
+    return jax.nn.log_softmax(jnp.where(jnp.arange(len(logits)) < count, logits, -jnp.inf))

@@ -24,7 +24,6 @@ likely schedule."""
 class Example(NamedTuple):
     """A graph to train on: where its choices are made, what is read of it, its lower bound."""
 
-    graph: ComputationGraph
     environment: Choosing
     columns: Any
     bound: float
@@ -84,9 +83,7 @@ def train_choosing(
 
 def example(environment: Choosing, graph: ComputationGraph) -> Example:
     """A graph as kernels read it."""
-    return Example(
-        graph, environment, environment.columns(graph), max(environment.bound(graph), 1e-30)
-    )
+    return Example(environment, environment.columns(graph), max(environment.bound(graph), 1e-30))
 
 
 def validated(

@@ -2,11 +2,13 @@
 
 import csv
 import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import chex
 import jax
 import numpy as np
+import pytest
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -70,6 +72,20 @@ def stopped(stop_after: int | None):
             raise KeyboardInterrupt
 
     return on_step
+
+
+def whole_as_resumed(
+    run: Callable[..., object], folder: Path, *, stop_after: int, step: int
+) -> Path:
+    """The directory of a run to a step, which a stopped and resumed one ends like, bit for bit."""
+    whole, resumed = folder / "whole", folder / "resumed"
+    run(whole)
+    with pytest.raises(KeyboardInterrupt):
+        run(resumed, stop_after=stop_after)
+    run(resumed)
+    chex.assert_trees_all_equal(checkpoint(whole, step), checkpoint(resumed, step))
+    assert rows(whole) == rows(resumed)
+    return whole
 
 
 def rows(directory: Path) -> list[dict[str, str]]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import chex
 import jax
 import numpy as np
 import pytest
@@ -12,10 +11,10 @@ from regal_jax.errors import OptionError
 from regal_jax.policies.choosing import NOISE, RULE, NextOpConfig
 from regal_jax.search.orders.choices import NEXT_OP
 from regal_jax.training import checkpoints, evolution
-from regal_jax.training.choosing import train_choosing
+from regal_jax.training.choosing import example, train_choosing
 from regal_jax.training.evolution import Evolution
 from regal_jax.training.trainer import changed
-from tests.training.cases import checkpoint, rows, stopped
+from tests.training.cases import stopped, whole_as_resumed
 
 CONFIG = Evolution(
     epochs=3, batch_size=2, population=6, samples=4, validation_samples=4, spread=0.5, seed=1
@@ -89,16 +88,8 @@ def test_the_mean_moves_to_the_better_half():
 
 
 def test_a_resumed_run_ends_bit_for_bit_where_it_would_have(tmp_path):
-    run(tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "resumed", stop_after=3)
-    run(tmp_path / "resumed")
-    whole, resumed = (checkpoint(tmp_path / name, STEPS) for name in ("whole", "resumed"))
-    chex.assert_trees_all_equal(whole, resumed)
-    assert rows(tmp_path / "whole") == rows(tmp_path / "resumed")
-    params, config, about = checkpoints.load_policy(
-        tmp_path / "whole" / "best.policy", NextOpConfig
-    )
+    whole = whole_as_resumed(run, tmp_path, stop_after=3, step=STEPS)
+    params, config, about = checkpoints.load_policy(whole / "best.policy", NextOpConfig)
     assert config == NextOpConfig()
     assert about["data"] == "layered graphs"
     assert about["training"]["population"] == 6
@@ -117,7 +108,7 @@ def test_a_policy_begins_as_its_rule(tmp_path):
 
 def test_the_best_of_samples_gets_better():
     """From weights that know nothing."""
-    held_out = [evolution.Example(g, NEXT_OP, NEXT_OP.columns(g), 1.0) for g in fresh(0)]
+    held_out = [example(NEXT_OP, graph) for graph in fresh(0)]
     config = Evolution(population=8, samples=2, spread=1.0)
     learner = evolution.learner(NextOpConfig(), config, held_out, 1)
     state = learner.init(jax.random.key(0), None)

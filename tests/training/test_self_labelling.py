@@ -18,7 +18,7 @@ from regal_jax.policies.choosing import SequencingConfig
 from regal_jax.training import checkpoints, self_labelling
 from regal_jax.training.choosing import example, train_choosing
 from regal_jax.training.self_labelling import SelfLabelling
-from tests.training.cases import checkpoint, rows, stopped
+from tests.training.cases import checkpoint, rows, stopped, whole_as_resumed
 
 POLICY = SequencingConfig(size=8)
 CONFIG = SelfLabelling(
@@ -49,14 +49,8 @@ def run(directory, *, stop_after=None, config=CONFIG, validation=VALIDATION):
 
 
 def test_a_resumed_run_ends_bit_for_bit_where_it_would_have(tmp_path):
-    run(tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "resumed", stop_after=3)
-    run(tmp_path / "resumed")
-    whole, resumed = (checkpoint(tmp_path / name, STEPS) for name in ("whole", "resumed"))
-    chex.assert_trees_all_equal(whole, resumed)
-    assert rows(tmp_path / "whole") == rows(tmp_path / "resumed")
-    _, config, about = checkpoints.load_policy(tmp_path / "whole" / "best.policy", SequencingConfig)
+    whole = whole_as_resumed(run, tmp_path, stop_after=3, step=STEPS)
+    _, config, about = checkpoints.load_policy(whole / "best.policy", SequencingConfig)
     assert config == POLICY
     assert about["data"] == "job shops"
     assert 1.0 <= about["validation_cost"] <= about["validation_greedy"]

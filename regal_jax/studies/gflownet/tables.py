@@ -237,8 +237,7 @@ def page_of_sizes(rows: Sequence[Row], method: str, control: str) -> str:
         one = len({row["graph"] for row in some}) == 1
         lines = (over_seeds if one else over_graphs)(some, setting)
         table = [{"method": line.method} | _row(line.cells, targets(some)) for line in lines]
-        pairs = [line for line in paired(some, setting, method) if line.other == control]
-        more = {_heading(line.metric): line.difference.text("+.2f") for line in pairs}
+        more = _less(some, setting, method, control, "+.2f")
         table.append({"method": f"{method} less {control}"} | more)
         parts += [f"{setting.capitalize()}: {_asked(some)}", tables.markdown_table(table)]
     return "\n\n".join(parts) + "\n"
@@ -287,15 +286,22 @@ def page_of_pairs(
 
 def page_of_controls(pairs: Sequence[tuple[str, str]], rows: Sequence[Row]) -> str:
     """Methods' differences from their controls, on each target, in Markdown."""
-    table = []
-    for method, control in pairs:
-        lines = [one for one in paired(rows, _setting(rows), method) if one.other == control]
-        cells = {_heading(line.metric): line.difference.text("+.3f") for line in lines}
-        table.append({"method": method, "less": control} | cells)
+    table = [
+        {"method": method, "less": control} | _less(rows, _setting(rows), method, control, "+.3f")
+        for method, control in pairs
+    ]
     caption = (
         f"{_asked(rows)}\nSpeedups, paired by graph and seed, mean and 95 % interval over graphs."
     )
     return f"{caption}\n\n{tables.markdown_table(table)}\n"
+
+
+def _less(
+    rows: Sequence[Row], setting: str, method: str, control: str, form: str
+) -> dict[str, str]:
+    """Cells of what a method has more than its control, on each target."""
+    lines = [line for line in paired(rows, setting, method) if line.other == control]
+    return {_heading(line.metric): line.difference.text(form) for line in lines}
 
 
 def _setting(rows: Sequence[Row]) -> str:

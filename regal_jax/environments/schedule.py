@@ -17,7 +17,7 @@ FORMAT = "regal-schedule/1"
 
 Objective = Literal["peak_memory", "makespan"]
 
-Generation = Literal["parallel", "serial"]
+Generation = Literal["backwards", "parallel", "serial"]
 """How priorities become a schedule on machine types; see ``MachineProblem``."""
 
 

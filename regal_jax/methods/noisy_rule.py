@@ -20,7 +20,7 @@ SCALE = 40.0
 fresh graphs: TPC-H, job shops and graphs on three machine types."""
 
 DECODINGS = ("greedy", "sample")
-TRIED: tuple[Generation, ...] = ("parallel", "serial")
+TRIED: tuple[Generation, ...] = ("parallel", "serial", "backwards")
 
 
 @registry.method(
@@ -30,8 +30,8 @@ TRIED: tuple[Generation, ...] = ("parallel", "serial")
     decodings=DECODINGS,
 )
 def run_noisy_rule(problem: MachineProblem, budget: Budget) -> Result:
-    """The best of the simple rules, by parallel or serial generation: its schedule ("greedy"), or
-    the best of as many as evaluations of its ranking with Gumbel noise ("sample"; ours)."""
+    """The best of the simple rules, by any generation: its schedule ("greedy"), or the best of
+    as many as evaluations of its ranking with Gumbel noise ("sample"; ours)."""
     budget.check()
     decoding = budget.options.decoded_by(DECODINGS, "sample", name="noisy_rule")
     names: Sequence[Generation] = [problem.generation] if budget.options.generation else TRIED

@@ -1,5 +1,6 @@
 """One-shot priority sampling behind ``optimize`` (one_shot_priority_sampling, 3, 5, D and G)."""
 
+import dataclasses
 from collections.abc import Callable
 
 import jax
@@ -59,15 +60,19 @@ def run_one_shot(problem: MachineProblem, budget: Budget) -> Result:
     "greedy"; "sample", the best of as many as evaluations (3.2); or "brkga", which begins with 256
     of them (appendix G).
 
-    Of the generation that the policy was trained for, unless one is asked for.
+    Of the policy's generation, unless one is asked for.
     """
     budget.check()
     path = budget.options.policy or shipped_policy(task_of(problem.graph), "one_shot")
     params, config, _ = checkpoints.load_policy(path, OneShotConfig)
-    if budget.options.generation is None:
-        problem = problem.generated(config.generation)
-    logits = op_logits(params, config, problem.graph)
     decoding = budget.options.decoded_by(DECODINGS, "sample", name="one_shot")
+    if decoding == "brkga":
+        config = forwards(config)
+    generation = budget.options.generation or config.generation
+    if "backwards" in (generation, config.generation):
+        config = dataclasses.replace(config, generation=generation)
+    problem = problem.generated(generation)
+    logits = op_logits(params, config, problem.graph)
     return DECODINGS[decoding](problem, logits, budget)
 
 
@@ -75,6 +80,13 @@ def op_logits(params, config: OneShotConfig, graph: ComputationGraph) -> np.ndar
     """float32[O]: what a policy says of a graph's ops; padded so that few shapes are compiled."""
     found = base.call(config, "encode", params, padded_inputs(graph, config))
     return np.asarray(found)[: graph.num_ops]
+
+
+def forwards(config: OneShotConfig) -> OneShotConfig:
+    """A policy for what goes on from priorities of the graph itself: by parallel generation if its
+    own is "backwards"."""
+    generation = "parallel" if config.generation == "backwards" else config.generation
+    return dataclasses.replace(config, generation=generation)
 
 
 def task_of(graph: ComputationGraph) -> str:

@@ -136,7 +136,7 @@ def run_cp_sat(problem: MachineProblem, budget: Budget) -> Result:
 
 def run_rule(problem: MachineProblem, budget: Budget, *, name: str) -> Result:
     """The schedule of one priority rule."""
-    priorities = rules.genes(rules.RULES[name](problem.graph))
+    priorities = rules.genes(rules.RULES[name](problem.ranked_graph))
     return best_of_chromosomes(problem, budget, priorities[None])
 
 

@@ -224,6 +224,7 @@ def sample_one_shot(problem: PlacementProblem, budget: Budget) -> Candidates:
     budget.check()
     path = budget.options.policy or shipped_policy("machines", "one_shot")
     params, config, _ = checkpoints.load_policy(path, OneShotConfig)
+    config = one_shot.forwards(config)
     machine = on_one_type(problem, config.generation)
     logits = one_shot.op_logits(params, config, machine.graph)
     start = machine.starts(one_shot.samples(logits, budget.seed, budget.evaluations))

@@ -80,7 +80,8 @@ def _drawn(
     """Chromosomes float32[count, genes]."""
     seeds = np.random.default_rng(seed).integers(2**63, size=count).astype(np.uint64)
     orders, _ = BACKWARDS.drawn(BACKWARDS.columns(problem.graph), network, seeds, noise)
-    return choices.priorities(problem, orders[:, ::-1])
+    forwards = orders if problem.generation == "backwards" else orders[:, ::-1]
+    return choices.priorities(problem, forwards)
 
 
 def _best(problem: MachineProblem, budget: Budget, network: Network, noise: float) -> Result:

@@ -19,10 +19,11 @@ def one_shot_inputs(
     num_edges: int | None = None,
 ) -> OrderingInputs:
     """The inputs of a graph, padded if sizes are given; OptionError if it does not fit them."""
+    ranked = MachineProblem(graph, generation=config.generation).ranked_graph
     machines = "same_machine" in config.num_heads
-    related = relations(graph, num_ops, num_edges, machines=machines)
+    related = relations(ranked, num_ops, num_edges, machines=machines)
     found = machine_features(
-        graph,
+        ranked,
         dimensions=config.dimensions,
         feature_set=config.feature_set,
         num_types=config.num_types,

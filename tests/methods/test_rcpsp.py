@@ -1,5 +1,7 @@
 """Methods on machine types: valid schedules, budgets, bounds, refusals."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -8,12 +10,14 @@ import regal_jax as rj
 from regal_jax import registry
 from regal_jax.datasets.job_shop import classic_job_shops, uniform_job_shops
 from regal_jax.datasets.machine_graphs import machine_graph
+from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import GraphError, OptionError
 from regal_jax.methods.one_shot import task_of
 from regal_jax.policies.choosing import SequencingConfig, sequencing_policy
 from regal_jax.policies.one_shot.policy import OneShotConfig, one_shot_policy
+from regal_jax.search.rcpsp import rules
 from regal_jax.search.rcpsp.rules import RULES
-from regal_jax.training.checkpoints import save_policy
+from regal_jax.training.checkpoints import load_policy, save_policy
 from regal_jax.training.one_shot_inputs import one_shot_inputs
 
 GRAPH = machine_graph("layered", 0, 40)
@@ -90,16 +94,48 @@ def test_the_noisy_rule_begins_as_the_best_of_all_rules():
     tried = [
         optimize(rule, generation=generation).makespan
         for rule in RULES
-        for generation in ("parallel", "serial")
+        for generation in ("parallel", "serial", "backwards")
     ]
     assert optimize("noisy_rule", decoding="greedy").makespan == min(tried)
     serial = optimize("noisy_rule", decoding="greedy", generation="serial")
-    assert serial.makespan == min(tried[1::2])
+    assert serial.makespan == min(tried[1::3])
     few, again, more = (optimize("noisy_rule", evaluations=n) for n in (20, 20, 90))
     assert few.start.tolist() == again.start.tolist()
     assert more.makespan <= few.makespan <= max(tried)
     with pytest.raises(OptionError, match="noisy_rule is decoded by greedy, sample, not by brkga"):
         optimize("noisy_rule", decoding="brkga")
+
+
+def test_priorities_rank_the_graph_turned_round_where_asked(policy):
+    """Rules, a policy trained forwards, and choices; genetic searches have no such generation."""
+    for method in ("critical_path", "one_shot", "giffler_thompson"):
+        options = {"policy": policy} if method == "one_shot" else {}
+        found = optimize(method, generation="backwards", evaluations=20, **options)
+        assert rj.evaluate(GRAPH, found).makespan == found.makespan
+    turned = MachineProblem(GRAPH, generation="backwards")
+    rank = rules.genes(rules.critical_path(turned.ranked_graph))
+    expected = turned.makespans(rank[None])[0]
+    assert optimize("critical_path", generation="backwards").makespan == expected
+    with pytest.raises(OptionError, match="takes generation parallel or serial, not backwards"):
+        optimize("brkga", generation="backwards")
+
+
+def test_a_policy_may_read_the_graph_turned_round(policy, tmp_path):
+    """As if asked for; a genetic search begins with what it says of the graph itself."""
+    params, config, about = load_policy(policy, OneShotConfig)
+    turned, config = tmp_path / "turned.policy", dataclasses.replace(config, generation="backwards")
+    save_policy(turned, params, config, about=about)
+    by_policy = optimize("one_shot", policy=turned, evaluations=20)
+    asked = optimize("one_shot", policy=policy, evaluations=20, generation="backwards")
+    assert by_policy.start.tolist() == asked.start.tolist()
+    forwards = optimize("one_shot", policy=turned, evaluations=20, generation="parallel")
+    same = optimize("one_shot", policy=policy, evaluations=20)
+    assert forwards.start.tolist() == same.start.tolist() != by_policy.start.tolist()
+    searches = [
+        optimize("one_shot", policy=file, decoding="brkga", evaluations=1200)
+        for file in (policy, turned)
+    ]
+    assert searches[0].start.tolist() == searches[1].start.tolist()
 
 
 def test_a_search_from_samples_is_no_worse_than_they_are(policy):

@@ -78,7 +78,7 @@ def test_a_resumed_run_ends_bit_for_bit_where_it_would_have(whole, resumed):
     assert (whole / "best.policy").read_bytes() == (resumed / "best.policy").read_bytes()
 
 
-@pytest.mark.parametrize("generation", ["parallel", "serial"])
+@pytest.mark.parametrize("generation", ["parallel", "serial", "backwards"])
 def test_graphs_are_scheduled_as_asked(tmp_path, generation, monkeypatch):
     seen = []
     inner = MachineProblem.makespans

@@ -20,11 +20,13 @@ from regal_jax.errors import GraphError, OptionError
 from regal_jax.graphs import precedence
 from regal_jax.graphs.batching import padded_size
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.rewrites.transforms import reverse
 
 GENERATIONS: dict[Generation, int] = {
     "parallel": kernel.PARALLEL,
     "serial": kernel.SERIAL,
 }
+"""Those of compiled kernels; "backwards" is made of both."""
 
 
 class MachineSpec(NamedTuple):
@@ -70,6 +72,9 @@ class MachineProblem:
       highest priority of those whose producers are all scheduled, each at the earliest time, not
       before its producers end, at which its units are free for all its duration (at once if that
       is 0).
+    - "backwards" (ours): parallel generation of the graph turned round, whose ops the priorities
+      rank; then serial generation in the order of that schedule, which is read from its end. Not
+      inside jit.
 
     Times are float64 and compared exactly: integers stay exact up to 2**53.
 
@@ -109,6 +114,11 @@ class MachineProblem:
         other = MachineProblem(self.graph, generation=generation)
         other.lower_bound = self.lower_bound
         return other
+
+    @functools.cached_property
+    def ranked_graph(self) -> ComputationGraph:
+        """The graph whose ops the genes rank: turned round if generation is "backwards"."""
+        return reverse(self.graph) if self.generation == "backwards" else self.graph
 
     @property
     def num_ops(self) -> int:
@@ -157,7 +167,11 @@ class MachineProblem:
 
     @property
     def spec(self) -> MachineSpec:
-        """The makespan of chromosomes padded to a ladder of sizes."""
+        """The makespan of chromosomes padded to a ladder of sizes. OptionError for a generation
+        that has no kernel."""
+        if self.generation not in GENERATIONS:
+            names = " or ".join(GENERATIONS)
+            raise OptionError(f"this search takes generation {names}, not {self.generation}")
         words = padded_size(batch.scratch_words(self._columns))
         return MachineSpec(self.generation, self._length, words, self.backend)
 
@@ -211,12 +225,15 @@ class MachineProblem:
 
         It decodes to a schedule that is no longer, if generation is "serial"; and to the same
         schedule if that came from parallel generation and no op has duration 0. Priorities are in
-        (0, 1): ops by start, then end, then (at one moment) after producers.
+        (0, 1): ops by start, then end, then (at one moment) after producers; the other way round
+        if generation is "backwards".
         """
         start = schedule.start
         assert start is not None
         levels = precedence.levels(self.graph)
         order = np.lexsort((np.arange(self.num_ops), levels, start + self.graph.duration, start))
+        if self.generation == "backwards":
+            order = order[::-1]
         priority = np.empty(self.num_ops, np.float32)
         priority[order] = 1.0 - (np.arange(self.num_ops) + 0.5) / self.num_ops
         return priority
@@ -240,6 +257,11 @@ class MachineProblem:
         return np.array(order, np.int64)
 
     @functools.cached_property
+    def _turned(self) -> "MachineProblem":
+        """What "backwards" begins with."""
+        return MachineProblem(self.ranked_graph, backend="native")
+
+    @functools.cached_property
     def _packed(self) -> np.ndarray:
         """int32[P]: the graph without padding, in one buffer."""
         return batch.pack(self._columns)
@@ -249,11 +271,14 @@ class MachineProblem:
         return machine_columns(self.graph)
 
     def _evaluate(self, genes: np.ndarray, *, with_starts: bool = False):
+        if self.generation == "backwards":
+            until_end = self._turned.starts(genes)
+            genes = priorities(-(until_end + self.graph.duration))
         return batch.evaluate_batch(
             self._columns,
             self._packed,
             genes,
-            GENERATIONS[self.generation],
+            GENERATIONS.get(self.generation, kernel.SERIAL),
             with_starts=with_starts,
         )
 
@@ -263,6 +288,17 @@ class MachineProblem:
         if np.isnan(genes).any():
             raise OptionError("chromosomes hold a value that is not a number")
         return genes
+
+
+def priorities(start: np.ndarray) -> np.ndarray:
+    """float32[B, O] in [0, 1): genes of serial generation that take ops by starts float64[B, O].
+
+    No op of a valid schedule then starts later than in it: when an op's turn comes, those before it
+    hold no more at its start, nor for longer, than they did.
+    """
+    num_ops = start.shape[1]
+    rank = np.argsort(np.argsort(start, axis=1, kind="stable"), axis=1)
+    return ((num_ops - 1 - rank) / num_ops).astype(np.float32)
 
 
 @registry.environment(

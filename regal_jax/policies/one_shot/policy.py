@@ -30,7 +30,7 @@ class OneShotConfig(EncoderConfig):
       dimensions: of the Laplacian positional encoding.
       feature_set, num_types: see ``machine_features``.
       generation: how schedules are made of priorities, see ``MachineProblem``; the paper's is
-        "parallel".
+        "parallel". With "backwards" the policy reads the graph turned round.
       guided: a new policy ranks ops as the best of the simple rules does on
         the graph at hand, which it also sees (not in the paper).
       guide_scale: then its logits go from this number down to its negative.

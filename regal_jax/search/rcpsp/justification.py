@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regal_jax.environments.rcpsp.problem import MachineProblem
+from regal_jax.environments.rcpsp.problem import MachineProblem, priorities
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.rewrites.transforms import reverse
 
@@ -26,17 +26,6 @@ def both_ways(graph: ComputationGraph) -> BothWays:
         MachineProblem(graph, generation="serial"),
         MachineProblem(reverse(graph), generation="serial"),
     )
-
-
-def priorities(start: np.ndarray) -> np.ndarray:
-    """float32[B, O] in [0, 1): genes of serial generation that take ops by starts float64[B, O].
-
-    No op of a valid schedule then starts later than in it: when an op's turn comes, those before it
-    hold no more at its start, nor for longer, than they did.
-    """
-    num_ops = start.shape[1]
-    rank = np.argsort(np.argsort(start, axis=1, kind="stable"), axis=1)
-    return ((num_ops - 1 - rank) / num_ops).astype(np.float32)
 
 
 def retime(problem: MachineProblem, start: np.ndarray) -> np.ndarray:

@@ -132,7 +132,7 @@ class Shortest(NamedTuple):
 def shortest(problem: MachineProblem) -> Shortest:
     """The rule whose schedule is shortest, the first of equals, in the problem's
     generation."""
-    priorities = np.stack([genes(rule(problem.graph)) for rule in RULES.values()])
+    priorities = np.stack([genes(rule(problem.ranked_graph)) for rule in RULES.values()])
     makespans = problem.makespans(priorities)
     best = int(np.argmin(makespans))
     return Shortest(list(RULES)[best], priorities[best], float(makespans[best]))

@@ -7,11 +7,11 @@ genetic algorithm of Valls, Ballestin, Quintanilla (European Journal of Operatio
 
 import numpy as np
 
-from regal_jax.environments.rcpsp.problem import MachineProblem
+from regal_jax.environments.rcpsp.problem import MachineProblem, priorities
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.options import Budget, Result
 from regal_jax.search.rcpsp import rules
-from regal_jax.search.rcpsp.justification import BothWays, both_ways, justify, makespans, priorities
+from regal_jax.search.rcpsp.justification import BothWays, both_ways, justify, makespans
 
 KEPT = 30
 """Schedules that the improvement search keeps."""

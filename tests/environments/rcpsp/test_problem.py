@@ -12,6 +12,7 @@ from regal_jax.environments.rcpsp.checker import evaluate_machines
 from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.errors import GraphError, OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.rewrites.transforms import reverse
 from tests.environments.rcpsp.cases import genes, graph_of, machine_graphs, random_graph
 from tests.oracles import machine_scheduling as oracle
 
@@ -78,6 +79,34 @@ def test_equals_the_oracle(generation):
             _check_order(problem.graph, schedule.steps)
 
     check()
+
+
+@given(problems("backwards"))
+def test_backwards_is_parallel_from_the_end_and_serial_from_the_start(case):
+    problem, rows = case
+    graph = problem.graph
+    turned = oracle.plain_machines(reverse(graph))
+    plain = oracle.plain_machines(graph)
+    for row, found in zip(rows, problem.starts(rows), strict=True):
+        until_end = np.array(oracle.parallel(turned, row.tolist())) + graph.duration
+        first = np.argsort(-until_end, kind="stable")
+        priority = np.empty(graph.num_ops)
+        priority[first] = -np.arange(graph.num_ops)
+        np.testing.assert_array_equal(found, oracle.serial(plain, priority.tolist()))
+        longest = until_end.max() * (1 + 1e-9)  # durations are summed in another order
+        assert evaluate_machines(graph, problem.decode(row)) <= longest
+    assert problem.ranked_graph.op_pairs.tolist() == reverse(graph).op_pairs.tolist()
+
+
+def test_backwards_encodes_an_order_from_its_end():
+    schedule = MachineProblem(GRAPH).decode(np.array([6, 5, 4, 3, 2, 1], np.float32))
+    there, back = (
+        MachineProblem(GRAPH, generation=generation).encode(schedule)
+        for generation in ("serial", "backwards")
+    )
+    assert np.argsort(there).tolist() == np.argsort(-back).tolist()
+    with pytest.raises(OptionError, match="takes generation parallel or serial, not backwards"):
+        _ = MachineProblem(GRAPH, generation="backwards").spec
 
 
 def _check_order(graph, steps):

@@ -73,8 +73,8 @@ class MachineProblem:
       before its producers end, at which its units are free for all its duration (at once if that
       is 0).
     - "backwards" (ours): parallel generation of the graph turned round, whose ops the priorities
-      rank; then serial generation in the order of that schedule, which is read from its end. Not
-      inside jit.
+      rank; then serial generation in the order of that schedule, which is read from its end. One
+      evaluation, though two schedules are generated. Not inside jit.
 
     Times are float64 and compared exactly: integers stay exact up to 2**53.
 
@@ -271,16 +271,12 @@ class MachineProblem:
         return machine_columns(self.graph)
 
     def _evaluate(self, genes: np.ndarray, *, with_starts: bool = False):
+        number = GENERATIONS.get(self.generation, kernel.SERIAL)
         if self.generation == "backwards":
             until_end = self._turned.starts(genes)
             genes = priorities(-(until_end + self.graph.duration))
-        return batch.evaluate_batch(
-            self._columns,
-            self._packed,
-            genes,
-            GENERATIONS.get(self.generation, kernel.SERIAL),
-            with_starts=with_starts,
-        )
+        columns, packed = self._columns, self._packed
+        return batch.evaluate_batch(columns, packed, genes, number, with_starts=with_starts)
 
     def _checked(self, chromosomes) -> np.ndarray:
         genes = np.asarray(chromosomes, np.float32)

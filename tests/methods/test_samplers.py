@@ -230,6 +230,7 @@ def test_devices_are_units_of_one_machine_type(graph, num_devices, data):
 def test_one_shot_samples_take_as_long_as_on_machines():
     path = pretrained.shipped_policy("machines", "one_shot")
     params, config, _ = load_policy(path, OneShotConfig)
+    config = one_shot.forwards(config)
     problem = PlacementProblem(GRAPH, 3, "makespan")
     machine = samplers.on_one_type(problem)
     logits = one_shot.op_logits(params, config, machine.graph)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from regal_jax.environments.rcpsp.problem import Generation, MachineProblem
+from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.graphs import batching
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.features.rcpsp import machine_features, places
@@ -19,7 +19,8 @@ def one_shot_inputs(
     num_edges: int | None = None,
 ) -> OrderingInputs:
     """The inputs of a graph, padded if sizes are given; OptionError if it does not fit them."""
-    ranked = MachineProblem(graph, generation=config.generation).ranked_graph
+    problem = MachineProblem(graph, generation=config.generation)
+    ranked = problem.ranked_graph
     machines = "same_machine" in config.num_heads
     related = relations(ranked, num_ops, num_edges, machines=machines)
     found = machine_features(
@@ -29,7 +30,7 @@ def one_shot_inputs(
         num_types=config.num_types,
     )
     if config.guided:
-        found = np.column_stack([places(best_rule(graph, config.generation)), found])
+        found = np.column_stack([places(rules.shortest(problem).genes), found])
     features = np.zeros((num_ops or graph.num_ops, found.shape[1]), np.float32)
     features[: graph.num_ops] = found
     return OrderingInputs(features=features, relations=related)
@@ -39,8 +40,3 @@ def padded_inputs(graph: ComputationGraph, config: OneShotConfig) -> OrderingInp
     """The inputs of a graph, padded to one of few sizes, so that few compilations are needed."""
     num_edges = batching.padded_pairs(len(graph.op_pairs))
     return one_shot_inputs(graph, config, batching.padded_size(graph.num_ops), num_edges)
-
-
-def best_rule(graph: ComputationGraph, generation: Generation = "parallel") -> np.ndarray:
-    """float32[O]: priorities of the simple rule whose schedule is shortest, the first of equals."""
-    return rules.shortest(MachineProblem(graph, generation=generation)).genes

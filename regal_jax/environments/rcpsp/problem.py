@@ -271,12 +271,17 @@ class MachineProblem:
         return machine_columns(self.graph)
 
     def _evaluate(self, genes: np.ndarray, *, with_starts: bool = False):
-        number = GENERATIONS.get(self.generation, kernel.SERIAL)
-        if self.generation == "backwards":
+        generation = self.generation
+        if generation == "backwards":
             until_end = self._turned.starts(genes)
-            genes = priorities(-(until_end + self.graph.duration))
-        columns, packed = self._columns, self._packed
-        return batch.evaluate_batch(columns, packed, genes, number, with_starts=with_starts)
+            genes, generation = priorities(-(until_end + self.graph.duration)), "serial"
+        return batch.evaluate_batch(
+            self._columns,
+            self._packed,
+            genes,
+            GENERATIONS[generation],
+            with_starts=with_starts,
+        )
 
     def _checked(self, chromosomes) -> np.ndarray:
         genes = np.asarray(chromosomes, np.float32)

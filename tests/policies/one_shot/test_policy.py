@@ -15,7 +15,7 @@ from regal_jax.graphs.features.relations import relations
 from regal_jax.policies.one_shot.policy import OneShotConfig, one_shot_policy
 from regal_jax.policies.topological_order.policy import OrderingConfig, ordering_policy
 from regal_jax.search.rcpsp import rules
-from regal_jax.training.one_shot_inputs import best_rule, one_shot_inputs
+from regal_jax.training.one_shot_inputs import one_shot_inputs
 from regal_jax.training.ordering_inputs import ordering_inputs
 from tests.policies.cases import random_params
 
@@ -92,7 +92,7 @@ def test_the_best_rule_has_the_shortest_schedule():
             name: problem.makespans(rules.genes(rule(graph))[None])[0]
             for name, rule in rules.RULES.items()
         }
-        assert problem.makespans(best_rule(graph)[None])[0] == min(of_rule.values())
+        assert problem.makespans(rules.shortest(problem).genes[None])[0] == min(of_rule.values())
         assert len(set(of_rule.values())) > 1
 
 
@@ -101,9 +101,10 @@ def test_a_new_guided_policy_does_what_the_best_rule_does():
     assert inputs.features.shape == (12, 1 + 19 + 2)
     fresh = jax.jit(one_shot_policy(GUIDED).init)(jax.random.key(0), inputs)
     found = logits(GUIDED, inputs, fresh)[:9]
-    np.testing.assert_allclose(found, 20 * places(best_rule(OTHER)), rtol=1e-6)
     problem = MachineProblem(OTHER)
-    expected = problem.makespans(best_rule(OTHER)[None])
+    best = rules.shortest(problem).genes
+    np.testing.assert_allclose(found, 20 * places(best), rtol=1e-6)
+    expected = problem.makespans(best[None])
     np.testing.assert_array_equal(problem.makespans(found[None]), expected)
 
 

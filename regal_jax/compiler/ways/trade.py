@@ -2,10 +2,10 @@
 
 There are rows of ways: a base order in ever more segments, and kernels of the program, or of it
 with leaner loops, of which ever more run again. Each row is begun where it is best as far as is
-known (for plans by the model of kernels); then what is next to the best way is compiled, until that
-is no better. The best way, and XLA's own choice, also get another order of what the compiler made
-of them, behind its scheduler, which costs no time. What needs more bytes than XLA's own choice is
-never best.
+known (for plans by the model of kernels); then what is next to the best way is compiled, and once
+that was, what is next to the second best, and so on. The best way, and XLA's own choice, also get
+another order of what the compiler made of them, behind its scheduler, which costs no time. What
+needs more bytes than XLA's own choice is never best.
 """
 
 import itertools
@@ -101,16 +101,16 @@ def best_trade(
     def cost(attempt: Attempt) -> Cost:
         return trade.cost(attempt.needs, plain.needs)
 
-    def best() -> tuple[Way, bool] | None:
-        first = min(found[1:], key=cost, default=None)
-        return first and (first.way, cost(first) < min(cost(plain), (1, 0.0)))
+    def ranked() -> list[tuple[Way, bool]]:
+        good = min(cost(plain), (1, 0.0))
+        return [(one.way, cost(one) < good) for one in sorted(found[1:], key=cost)]
 
     def left() -> float:
         return max(late - time.perf_counter(), 0.0)
 
     with progress.status("looking for a way to run it"):
         rows = _rows(attempts, trade, left) if compilations else []
-        ways = _ways(rows, best)
+        ways = _ways(rows, ranked)
         for way in itertools.islice(ways, compilations):
             if left() and (made := attempts.of(way)):
                 found.append(made)
@@ -128,12 +128,13 @@ class _Row(NamedTuple):
     begin: int
 
 
-def _ways(rows: Sequence[_Row], best: Callable[[], tuple[Way, bool] | None]) -> Iterator[Way]:
-    """The first of each row; then what is next to the best one, or, while that isn't good enough,
-    what is nearest to it of its row and wasn't tried; where all are refused, what is smaller.
+def _ways(rows: Sequence[_Row], ranked: Callable[[], Sequence[tuple[Way, bool]]]) -> Iterator[Way]:
+    """The first of each row; then what is next to the best one that has such, or, if that isn't
+    good enough, what is nearest to it of its row and wasn't tried; where all are refused, what is
+    smaller.
 
     Args:
-      best: of those that were tried so far, and whether that is good enough; None before.
+      ranked: those that were tried so far, the best first, and whether each is good enough.
     """
     tried: set[Way] = set()
     waiting = [row.ways[row.begin] for row in rows]
@@ -141,17 +142,15 @@ def _ways(rows: Sequence[_Row], best: Callable[[], tuple[Way, bool] | None]) -> 
         tried.add(way := waiting.pop(0))
         yield way
         if not waiting:
-            next_to = [one for row in rows for one in _steps(row, best()) if one not in tried]
-            waiting = next_to[:1]
+            best = ranked()
+            steps = (_steps(row, *one) for one in best for row in rows if one[0] in row.ways)
+            smaller = (row.ways[row.begin + 1 :] for row in rows if not best)
+            next_to = itertools.chain(*steps, *smaller)
+            waiting = [one for one in next_to if one not in tried][:1]
 
 
-def _steps(row: _Row, best: tuple[Way, bool] | None) -> Sequence[Way]:
-    """What to try of a row, the nearest first, of two that with fewer bytes."""
-    if best is None:  # all were refused
-        return row.ways[row.begin + 1 :]
-    way, is_good = best
-    if way not in row.ways:
-        return ()
+def _steps(row: _Row, way: Way, is_good: bool) -> Sequence[Way]:
+    """What to try of a row around a way of it, the nearest first, of two that with fewer bytes."""
     place, reach = row.ways.index(way), 1 if is_good else len(row.ways)
     places = [at for at in range(len(row.ways)) if 0 < abs(at - place) <= reach]
     return [row.ways[at] for at in sorted(places, key=lambda at: (abs(at - place), at < place))]

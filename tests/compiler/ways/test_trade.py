@@ -118,6 +118,20 @@ def test_plans_with_ever_less_that_runs_again_follow_while_they_are_better():
     assert not best.cuts
 
 
+def test_what_is_next_to_the_second_best_follows():
+    """All ways in segments are better than the first plan; the plans next to that are the best."""
+    plans = []
+
+    def needs(way):
+        plans.extend([way] * bool(again(way) and way not in plans))
+        return (600 if way in plans[:1] else 100 if again(way) else 500), 1.0
+
+    step = jax.jit(jax.grad(layers)).trace([jnp.zeros((8, 8))] * 12, jnp.zeros((64, 8)))
+    judge = judging(needs, traced=step)
+    assert again(search(judge, 40)[0].way) and len(plans) > 1
+    assert not again(search(judging(needs, traced=step), 3)[0].way)
+
+
 @pytest.mark.parametrize(("overlap", "name"), [(True, PLAIN), (False, "auto")])
 def test_time_counts_where_it_is_asked_for(overlap, name):
     judge = judging(cuts_alone(lambda way: (100 - len(way.cuts), 1.0 + 0.03 * bool(way.cuts))))

@@ -37,7 +37,7 @@ takes seconds, and XLA begins what runs again long before it is read."""
 CLOSE = 0.01
 """Of the budget: limits that are so close aren't told apart."""
 
-CUTS = (16, 64)
+CUTS = (4, 16, 64)
 """Segments that the base orders are tried in."""
 
 FAR = 1.5

@@ -40,7 +40,7 @@ RULE = MappingProxyType(
 """Of ops in conflict the one after which the machine's bound is least, if that binds; early starts,
 short ops and long tails first, and what goes on with little to a machine that has much left, on
 which nothing waits. Evolved (``training.evolution``) for the best of 16 samples on fresh job shops,
-all features at first; those that took nothing away when left out are."""
+all features at first; those without which it did as well are left out."""
 
 DECODINGS = ("greedy", "sample")
 EVALUATIONS = functools.partial(one_or_samples, samples=one_shot.SAMPLES)
@@ -90,8 +90,8 @@ def _drawn(
     """Chromosomes float32[count, genes]."""
     seeds = np.random.default_rng(seed).integers(2**63, size=count).astype(np.uint64)
     orders, _ = BACKWARDS.drawn(BACKWARDS.columns(problem.graph), network, seeds, temperature)
-    forwards = orders if problem.generation == "backwards" else orders[:, ::-1]
-    return choices.priorities(problem, forwards)
+    ranked = orders if problem.generation == "backwards" else orders[:, ::-1]
+    return choices.priorities(problem, ranked)
 
 
 def _best(problem: MachineProblem, budget: Budget, network: Network) -> Result:

@@ -142,11 +142,10 @@ def _ways(rows: Sequence[_Row], ranked: Callable[[], Sequence[tuple[Way, bool]]]
         tried.add(way := waiting.pop(0))
         yield way
         if not waiting:
-            best = ranked()
-            steps = (_steps(row, *one) for one in best for row in rows if one[0] in row.ways)
-            smaller = (row.ways[row.begin + 1 :] for row in rows if not best)
-            next_to = itertools.chain(*steps, *smaller)
-            waiting = [one for one in next_to if one not in tried][:1]
+            made = ranked()
+            near = [_steps(row, way, good) for way, good in made for row in rows if way in row.ways]
+            smaller = [] if made else [row.ways[row.begin + 1 :] for row in rows]
+            waiting = [one for one in itertools.chain(*near, *smaller) if one not in tried][:1]
 
 
 def _steps(row: _Row, way: Way, is_good: bool) -> Sequence[Way]:

@@ -46,7 +46,7 @@ def budgeted(traced: Any, allocated: "Allocated") -> list[Budgeted]:
       allocated: by XLA for the compiled function.
     """
     try:
-        versions = versions_of(traced)
+        versions = versions_of(traced, None)
     except CompilerError:  # side effects
         return []
     if not versions[0].kernels.graph.num_ops:

@@ -23,6 +23,7 @@ from regal_jax.compiler.barriers.emission import (
     with_program,
 )
 from regal_jax.compiler.barriers.kernels import Kernels, kernels
+from regal_jax.compiler.barriers.pooling import without_indices
 from regal_jax.compiler.recompute.emission import program_in_runs
 from regal_jax.compiler.recompute.loops import with_lean_loops
 from regal_jax.compiler.xla.behind import REORDERED, Behind, compile_behind, compile_reordered
@@ -109,7 +110,7 @@ class Attempt(NamedTuple):
 
 
 class Version(NamedTuple):
-    """``jax.jit(fn).trace(...)``, and its kernels."""
+    """``jax.jit(fn).trace(...)``, and its kernels, without arrays of indices (``pooling``)."""
 
     traced: Any
     kernels: Kernels
@@ -206,15 +207,17 @@ def judge_of(
     traced: Any, target: Accelerator | None, options: Mapping[str, Any] | None = None
 ) -> Judge:
     """Raises CompilerError for a function whose ops may not be moved."""
-    return Judge(versions_of(traced), target, dict(options or {}))
+    return Judge(versions_of(traced, target), target, dict(options or {}))
 
 
-def versions_of(traced: Any) -> tuple[Version, ...]:
+def versions_of(traced: Any, target: Accelerator | None) -> tuple[Version, ...]:
     """The function as it is, and with ever leaner loops. CompilerError as ``judge_of``."""
     program, donated = program_of(traced), donated_arguments(traced)
-    versions = [Version(traced, kernels(program, donated))]
-    for lean in with_lean_loops(traced, program):
-        versions.append(Version(lean, kernels(program_of(lean), donated)))
+    is_for_tpus = target is not None and target.specification.gpu is None
+    lean = (lambda program: program) if is_for_tpus else without_indices
+    versions = [Version(traced, kernels(lean(program), donated))]
+    for other in with_lean_loops(traced, program):
+        versions.append(Version(other, kernels(lean(program_of(other)), donated)))
     return tuple(versions)
 
 

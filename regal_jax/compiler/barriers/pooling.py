@@ -1,0 +1,94 @@
+"""Gradients of max-pooling without arrays of indices.
+
+For where the maximum of a window lies the compilers for CPUs and GPUs keep an array of integers for
+each dimension, and scatter to these; TPUs' doesn't. Here a byte a window tells, and what goes to
+each place of a window is added up one place after another: the same numbers, in the same order of
+addition. (Where XLA may keep bfloat16 in more bits, sums of overlapping windows are more exact.)
+"""
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram
+
+MOST_PLACES = 27
+"""Of a window, such as 3x3x3: each place takes a pass over the array."""
+
+_GRADIENT = "select_and_scatter_add"
+
+
+def without_indices(program: FlatProgram) -> FlatProgram:
+    """The same program; its gradients of max-pooling are calls of ``max_pool_gradient``, each of
+    which is an op as before."""
+    return program._replace(ops=tuple(map(_without_indices, program.ops)))
+
+
+def _without_indices(op: FlatOp) -> FlatOp:
+    *before, last = op.steps
+    equation = last.equation
+    if equation.primitive.name != _GRADIENT:
+        return op
+    params = equation.params
+    if len(_places(params["window_dimensions"])) > MOST_PLACES:
+        return op
+
+    def max_pool_gradient(source: jax.Array, operand: jax.Array) -> jax.Array:
+        return _max_pool_gradient(source, operand, **params)
+
+    avals = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars]
+    (call,) = jax.make_jaxpr(jax.jit(max_pool_gradient))(*avals).eqns
+    call = call.replace(source_info=equation.source_info)
+    return op._replace(steps=(*before, last._replace(equation=call)))
+
+
+def _max_pool_gradient(
+    source: jax.Array,
+    operand: jax.Array,
+    *,
+    select_prim: Any,
+    window_dimensions: tuple[int, ...],
+    window_strides: tuple[int, ...],
+    padding: tuple[tuple[int, int], ...],
+) -> jax.Array:
+    """``select_and_scatter_add`` as JAX defines it for CPUs and GPUs.
+
+    The first of equal maxima is selected, of what is padded, too; minima likewise.
+    """
+    places = _places(window_dimensions)
+    worst = _worst(operand.dtype, is_maximum=select_prim is lax.ge_p)
+    padded = lax.pad(operand, worst, [(low, high, 0) for low, high in padding])
+    best, chosen = jnp.zeros(source.shape, operand.dtype), jnp.zeros(source.shape, jnp.uint8)
+    for number, place in enumerate(places):
+        ends = tuple(map(_end, place, source.shape, window_strides))
+        here = lax.slice(padded, place, ends, window_strides)
+        stays = select_prim.bind(best, here) if number else jnp.zeros(source.shape, bool)
+        best, chosen = jnp.where(stays, best, here), jnp.where(stays, chosen, jnp.uint8(number))
+    total, zero = jnp.zeros(operand.shape, source.dtype), jnp.zeros((), source.dtype)
+    for number, place in reversed(list(enumerate(places))):  # windows from the first to the last
+        lows = [p - low for p, (low, _) in zip(place, padding, strict=True)]
+        ends = map(_end, lows, source.shape, window_strides)
+        highs = [size - end for size, end in zip(operand.shape, ends, strict=True)]
+        spread = [(*ends, s - 1) for *ends, s in zip(lows, highs, window_strides, strict=True)]
+        total += lax.pad(jnp.where(chosen == number, source, zero), zero, spread)
+    return total
+
+
+def _end(first: int, number: int, stride: int) -> int:
+    """Behind the last of so many places."""
+    return first + (number - 1) * stride + 1
+
+
+def _places(window: tuple[int, ...]) -> list[tuple[int, ...]]:
+    return list(itertools.product(*map(range, window)))
+
+
+def _worst(dtype: Any, *, is_maximum: bool) -> jax.Array:
+    """What any other number is selected before."""
+    if jnp.issubdtype(dtype, jnp.floating):
+        return jnp.asarray(-jnp.inf if is_maximum else jnp.inf, dtype)
+    limits = jnp.iinfo(dtype)
+    return jnp.asarray(limits.min if is_maximum else limits.max, dtype)

@@ -7,6 +7,7 @@ addition. (Where XLA may keep bfloat16 in more bits, sums of overlapping windows
 """
 
 import itertools
+import math
 from typing import Any
 
 import jax
@@ -30,10 +31,8 @@ def without_indices(program: FlatProgram) -> FlatProgram:
 def _without_indices(op: FlatOp) -> FlatOp:
     *before, last = op.steps
     equation = last.equation
-    if equation.primitive.name != _GRADIENT:
-        return op
     params = equation.params
-    if len(_places(params["window_dimensions"])) > MOST_PLACES:
+    if equation.primitive.name != _GRADIENT or not _is_small(params["window_dimensions"]):
         return op
 
     def max_pool_gradient(source: jax.Array, operand: jax.Array) -> jax.Array:
@@ -43,6 +42,10 @@ def _without_indices(op: FlatOp) -> FlatOp:
     (call,) = jax.make_jaxpr(jax.jit(max_pool_gradient))(*avals).eqns
     call = call.replace(source_info=equation.source_info)
     return op._replace(steps=(*before, last._replace(equation=call)))
+
+
+def _is_small(window: tuple[int, ...]) -> bool:
+    return math.prod(window) <= MOST_PLACES
 
 
 def _max_pool_gradient(
@@ -58,22 +61,20 @@ def _max_pool_gradient(
 
     The first of equal maxima is selected, of what is padded, too; minima likewise.
     """
-    places = _places(window_dimensions)
-    worst = _worst(operand.dtype, is_maximum=select_prim is lax.ge_p)
+    places = list(itertools.product(*map(range, window_dimensions)))
+    worst = jnp.asarray(-jnp.inf if select_prim is lax.ge_p else jnp.inf, operand.dtype)
     padded = lax.pad(operand, worst, [(low, high, 0) for low, high in padding])
     best, chosen = jnp.zeros(source.shape, operand.dtype), jnp.zeros(source.shape, jnp.uint8)
     for number, place in enumerate(places):
-        ends = tuple(map(_end, place, source.shape, window_strides))
+        ends = list(map(_end, place, source.shape, window_strides))
         here = lax.slice(padded, place, ends, window_strides)
         stays = select_prim.bind(best, here) if number else jnp.zeros(source.shape, bool)
         best, chosen = jnp.where(stays, best, here), jnp.where(stays, chosen, jnp.uint8(number))
     total, zero = jnp.zeros(operand.shape, source.dtype), jnp.zeros((), source.dtype)
+    lows = [low for low, _ in padding]
     for number, place in reversed(list(enumerate(places))):  # windows from the first to the last
-        lows = [p - low for p, (low, _) in zip(place, padding, strict=True)]
-        ends = map(_end, lows, source.shape, window_strides)
-        highs = [size - end for size, end in zip(operand.shape, ends, strict=True)]
-        spread = [(*ends, s - 1) for *ends, s in zip(lows, highs, window_strides, strict=True)]
-        total += lax.pad(jnp.where(chosen == number, source, zero), zero, spread)
+        wide = list(map(_wide, place, source.shape, window_strides, lows, operand.shape))
+        total += lax.pad(jnp.where(chosen == number, source, zero), zero, wide)
     return total
 
 
@@ -82,13 +83,7 @@ def _end(first: int, number: int, stride: int) -> int:
     return first + (number - 1) * stride + 1
 
 
-def _places(window: tuple[int, ...]) -> list[tuple[int, ...]]:
-    return list(itertools.product(*map(range, window)))
-
-
-def _worst(dtype: Any, *, is_maximum: bool) -> jax.Array:
-    """What any other number is selected before."""
-    if jnp.issubdtype(dtype, jnp.floating):
-        return jnp.asarray(-jnp.inf if is_maximum else jnp.inf, dtype)
-    limits = jnp.iinfo(dtype)
-    return jnp.asarray(limits.min if is_maximum else limits.max, dtype)
+def _wide(place: int, number: int, stride: int, low: int, size: int) -> tuple[int, int, int]:
+    """How ``lax.pad`` spreads a window's value each to this place of it, in the whole array."""
+    first = place - low
+    return first, size - _end(first, number, stride), stride - 1

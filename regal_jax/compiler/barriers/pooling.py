@@ -38,8 +38,9 @@ def _without_indices(op: FlatOp) -> FlatOp:
     def max_pool_gradient(source: jax.Array, operand: jax.Array) -> jax.Array:
         return _max_pool_gradient(source, operand, **params)
 
-    avals = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars]
-    (call,) = jax.make_jaxpr(jax.jit(max_pool_gradient))(*avals).eqns
+    avals: list[Any] = [atom.aval for atom in equation.invars]
+    shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
+    (call,) = jax.make_jaxpr(jax.jit(max_pool_gradient))(*shapes).eqns
     call = call.replace(source_info=equation.source_info)
     return op._replace(steps=(*before, last._replace(equation=call)))
 

@@ -14,7 +14,15 @@ from regal_jax.errors import OptionError
 from regal_jax.methods import simple
 from regal_jax.options import Budget, Result, some_seconds
 from regal_jax.search.cp_sat import recompute as cp_sat_recompute
-from regal_jax.search.recompute.search import CHUNK, Plan, PlanSearch, base_orders, searches_from
+from regal_jax.search.recompute.search import (
+    CHUNK,
+    ORDERING,
+    Plan,
+    PlanSearch,
+    base_orders,
+    order_of_runs,
+    searches_from,
+)
 
 
 @registry.method("recompute", evaluations=functools.partial(some_seconds, evaluations=200_000))
@@ -23,7 +31,8 @@ def run_recompute(problem: PlacementProblem, budget: Budget) -> Result:
 
     From each of a few simple orders tensors are dropped and made again until the schedule fits, and
     large neighbourhoods of it are searched for less work; round by round the better half of the
-    orders goes on. One evaluation is the cost of one plan. Where nothing fits, the result is what
+    orders goes on, beside a new one: that of the least memory for all runs of the latest plan. One
+    evaluation is the cost of one plan, or one of ``exact``. Where nothing fits, the result is what
     needs least of all that was tried.
 
     Raises OptionError but for the makespan of one device with a memory capacity.
@@ -34,19 +43,27 @@ def run_recompute(problem: PlacementProblem, budget: Budget) -> Result:
     distinct = searches_from(graph, orders, graph.duration, seed=budget.seed)
     searches = list(distinct.values())[: max(1, budget.evaluations // LEAST)]
     history, spent, done, least = list[tuple[int, float]](), 0, False, least_memory(graph)
+    newest: PlanSearch | None = None
     while spent < budget.evaluations and not done:
         left = min(budget.evaluations - spent, CHUNK)
         each = max(1, left // (2 * len(searches) - 1))  # leaves as much for each that goes on
         before = sum(search.evaluations for search in searches)
-        plans = [(search.more(limit, each), search) for search in searches]
+        plans = {search: search.more(limit, each) for search in searches}
         new = sum(search.evaluations for search in searches) - before
-        ranked = sorted(plans, key=lambda found: _rank(*found, limit))
-        (plan, search), spent = ranked[0], spent + new
-        history.append((spent, _rank(plan, search, limit)))
+        ranked = sorted(searches, key=lambda search: _rank(plans[search], search, limit))
+        search, spent = ranked[0], spent + new
+        history.append((spent, _rank(plan := plans[search], search, limit)))
         budget.on_progress(*history[-1])
         done = budget.out_of_time or not new or limit < least
         done |= plan is not None and len(plan.runs) == graph.num_ops
-        searches = [search for _, search in ranked[: (len(ranked) + 1) // 2]]
+        searches = ranked[: (len(ranked) + 1) // 2]
+        latest = plans.get(newest, plan) if newest else plan
+        if newest and not latest:
+            searches = [*(one for one in searches if one is not newest), newest]
+        elif latest and not done and budget.evaluations - spent > 2 * ORDERING:
+            order, took = order_of_runs(graph, latest.runs, lambda: budget.out_of_time)
+            newest = PlanSearch(graph, order, graph.duration, seed=budget.seed + len(history))
+            searches, spent = [*searches, newest], spent + took
     runs = (plan or search.nearest).runs
     return Result(_schedule(problem, runs), spent, tuple(history))
 

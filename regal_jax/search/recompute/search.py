@@ -4,13 +4,16 @@ From a base order, in which each op runs once, gaps are dropped until what is le
 (``kernel``); then large neighbourhoods of the plan are searched.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from regal_jax.environments.placement.min_cut import given_bytes
 from regal_jax.environments.recompute.instance import each_once, instance_of, scratch_of
 from regal_jax.graphs.computation_graph import ComputationGraph
+from regal_jax.graphs.rewrites.runs import graph_of_runs
+from regal_jax.search.exact_order.search import GapSearch
 from regal_jax.search.orders import rules, xla_orders
 from regal_jax.search.recompute import kernel
 
@@ -19,6 +22,11 @@ CHUNK = 20_000
 
 ATTEMPTS = 8
 """Gap by gap to come within a limit: the first takes the best of each step, others are random."""
+
+
+ORDERING = 2_000
+"""Evaluations of the search for an order of a plan's runs: each a maximum flow, or as many sets of
+runs as there are runs."""
 
 
 class Plan(NamedTuple):
@@ -140,6 +148,19 @@ def base_orders(graph: ComputationGraph, seed: int = 0) -> dict[str, np.ndarray]
         "xla_list": xla_orders.ORDERS["xla_list"],
     }
     return {name: order(graph, seed) for name, order in made.items()}
+
+
+def order_of_runs(
+    graph: ComputationGraph, runs: np.ndarray, out_of_time: Callable[[], bool]
+) -> tuple[np.ndarray, int]:
+    """A base order for further plans, from one: its runs are brought into an order of less memory,
+    and each op stands where it runs first. And how many evaluations that took, at most ORDERING."""
+    every = graph_of_runs(graph, runs.tolist())
+    gap = GapSearch(every, np.arange(len(runs)), given_bytes(every))
+    gap.run((ORDERING - 1) * len(runs), out_of_time)
+    order = runs[gap.proof.order]
+    _, first = np.unique(order, return_index=True)
+    return order[np.sort(first)], min(gap.proof.states // max(len(runs), 1) + 1, ORDERING)
 
 
 def searches_from(

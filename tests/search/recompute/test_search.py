@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from regal_jax.environments.recompute import checker
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.search.orders import rules
-from regal_jax.search.recompute.search import PlanSearch, base_orders, plans_within
+from regal_jax.search.orders.dynamic_programming import order_peak
+from regal_jax.search.recompute.search import (
+    ORDERING,
+    PlanSearch,
+    base_orders,
+    order_of_runs,
+    plans_within,
+)
 from tests.oracles import recomputation as oracle
 from tests.oracles.schedule_cost import plain
 from tests.policies.cases import random_graph
@@ -30,6 +37,19 @@ def test_no_plan_beats_the_least_work(graph, part, seed):
     for one in (plan, better):
         assert one.peak == max(checker.usage(graph, one.runs)) <= limit
         assert one.work == graph.duration[one.runs].sum()
+
+
+@given(computation_graphs(max_ops=7, max_tensors=9), st.floats(0, 1))
+@settings(max_examples=25)
+def test_a_plan_has_an_order_for_others(graph, part):
+    search = PlanSearch(graph, rules.depth_first(graph), graph.duration)
+    plan = search.within(int(part * search.plain.peak), 200) or search.nearest
+    order, evaluations = order_of_runs(graph, plan.runs, lambda: False)
+    assert 1 <= evaluations <= ORDERING
+    checker.usage(graph, order.tolist())  # raises ScheduleError for what can't run
+    assert sorted(order.tolist()) == list(range(graph.num_ops))
+    if len(plan.runs) == graph.num_ops:
+        assert order_peak(graph, order) <= plan.peak
 
 
 def test_ops_that_may_not_run_again_do_not():

@@ -200,7 +200,8 @@ def _largest_op(kernels: Kernels) -> Sequence[str]:
     own = graph.inputs.sums(graph.size * (graph.producer >= 0)) + graph.outputs.sums(graph.size)
     largest = int((own + graph.workspace).argmax())
     op = kernels.program.ops[kernels.ops[largest]].steps[-1].equation
-    where = ", ".join(filter(None, (op.primitive.name, str(op.source_info.name_stack))))
+    name = op.params.get("name", op.primitive.name)  # that of a call
+    where = ", ".join(filter(None, (name, str(op.source_info.name_stack))))
     return (f"and the largest op ({where}) reads and writes {human_bytes(int(own[largest]))}",)
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -45,11 +46,7 @@ def run_recompute(problem: PlacementProblem, budget: Budget) -> Result:
     history, spent, done, least = list[tuple[int, float]](), 0, False, least_memory(graph)
     newest: PlanSearch | None = None
     while spent < budget.evaluations and not done:
-        left = min(budget.evaluations - spent, CHUNK)
-        each = max(1, left // (2 * len(searches) - 1))  # leaves as much for each that goes on
-        before = sum(search.evaluations for search in searches)
-        plans = {search: search.more(limit, each) for search in searches}
-        new = sum(search.evaluations for search in searches) - before
+        plans, new = _plans(searches, limit, min(budget.evaluations - spent, CHUNK))
         ranked = sorted(searches, key=lambda search: _rank(plans[search], search, limit))
         search, spent = ranked[0], spent + new
         history.append((spent, _rank(plan := plans[search], search, limit)))
@@ -66,6 +63,16 @@ def run_recompute(problem: PlacementProblem, budget: Budget) -> Result:
             searches, spent = [*searches, newest], spent + took
     runs = (plan or search.nearest).runs
     return Result(_schedule(problem, runs), spent, tuple(history))
+
+
+def _plans(
+    searches: Sequence[PlanSearch], limit: int, most: int
+) -> tuple[dict[PlanSearch, Plan | None], int]:
+    """The plan of each search after at most so many evaluations of all, and how many these were."""
+    each = max(1, most // (2 * len(searches) - 1))  # leaves as much for each that goes on
+    before = sum(search.evaluations for search in searches)
+    plans = {search: search.more(limit, each) for search in searches}
+    return plans, sum(search.evaluations for search in searches) - before
 
 
 def _rank(plan: Plan | None, search: PlanSearch, limit: int) -> float:

@@ -32,7 +32,9 @@ def _without_indices(op: FlatOp) -> FlatOp:
     *before, last = op.steps
     equation = last.equation
     params = equation.params
-    if equation.primitive.name != _GRADIENT or not _is_small(params["window_dimensions"]):
+    if equation.primitive.name != _GRADIENT:
+        return op
+    if math.prod(params["window_dimensions"]) > MOST_PLACES:
         return op
 
     def max_pool_gradient(source: jax.Array, operand: jax.Array) -> jax.Array:
@@ -43,10 +45,6 @@ def _without_indices(op: FlatOp) -> FlatOp:
     (call,) = jax.make_jaxpr(jax.jit(max_pool_gradient))(*shapes).eqns
     call = call.replace(source_info=equation.source_info)
     return op._replace(steps=(*before, last._replace(equation=call)))
-
-
-def _is_small(window: tuple[int, ...]) -> bool:
-    return math.prod(window) <= MOST_PLACES
 
 
 def _max_pool_gradient(
@@ -65,11 +63,14 @@ def _max_pool_gradient(
     places = list(itertools.product(*map(range, window_dimensions)))
     worst = jnp.asarray(-jnp.inf if select_prim is lax.ge_p else jnp.inf, operand.dtype)
     padded = lax.pad(operand, worst, [(low, high, 0) for low, high in padding])
-    best, chosen = jnp.zeros(source.shape, operand.dtype), jnp.zeros(source.shape, jnp.uint8)
-    for number, place in enumerate(places):
+
+    def at(place: tuple[int, ...]) -> jax.Array:
         ends = list(map(_end, place, source.shape, window_strides))
-        here = lax.slice(padded, place, ends, window_strides)
-        stays = select_prim.bind(best, here) if number else jnp.zeros(source.shape, bool)
+        return lax.slice(padded, place, ends, window_strides)
+
+    best, chosen = at(places[0]), jnp.zeros(source.shape, jnp.uint8)
+    for number, place in enumerate(places[1:], 1):
+        stays = select_prim.bind(best, here := at(place))
         best, chosen = jnp.where(stays, best, here), jnp.where(stays, chosen, jnp.uint8(number))
     total, zero = jnp.zeros(operand.shape, source.dtype), jnp.zeros((), source.dtype)
     lows = [low for low, _ in padding]

@@ -30,6 +30,7 @@ from regal_jax.compiler.xla.behind import REORDERED, Behind, compile_behind, com
 from regal_jax.compiler.xla.decisions import Memory
 from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED, QUICKLY, memory_of
 from regal_jax.compiler.xla.settings import Search
+from regal_jax.graphs.importers.jax.flat_program import FlatProgram
 
 KEEP_BARRIERS: Mapping[str, Any] = {"xla_disable_hlo_passes": "cse_barrier_expander"}
 """Compiler options for CPUs."""
@@ -110,7 +111,8 @@ class Attempt(NamedTuple):
 
 
 class Version(NamedTuple):
-    """``jax.jit(fn).trace(...)``, and its kernels, without arrays of indices (``pooling``)."""
+    """``jax.jit(fn).trace(...)``, and its kernels: but on TPUs without arrays of indices
+    (``pooling``)."""
 
     traced: Any
     kernels: Kernels
@@ -214,11 +216,13 @@ def versions_of(traced: Any, target: Accelerator | None) -> tuple[Version, ...]:
     """The function as it is, and with ever leaner loops. CompilerError as ``judge_of``."""
     program, donated = program_of(traced), donated_arguments(traced)
     is_for_tpus = target is not None and target.specification.gpu is None
-    lean = (lambda program: program) if is_for_tpus else without_indices
-    versions = [Version(traced, kernels(lean(program), donated))]
-    for other in with_lean_loops(traced, program):
-        versions.append(Version(other, kernels(lean(program_of(other)), donated)))
-    return tuple(versions)
+
+    def version(traced: Any, program: FlatProgram) -> Version:
+        ours = program if is_for_tpus else without_indices(program)
+        return Version(traced, kernels(ours, donated))
+
+    lean = with_lean_loops(traced, program)
+    return (version(traced, program), *(version(one, program_of(one)) for one in lean))
 
 
 def needs_of(made: jax.stages.Compiled, target: Accelerator | None) -> Needs:

@@ -39,6 +39,10 @@ _FUSING = frozenset(
 MOST_SOURCES = 6
 """Values in memory that a virtual value is made of; one of more is in memory itself."""
 
+MOST_HELD, LITTLE = 2.5, 4096
+"""Times its own bytes, and bytes: a virtual value for which as much has to stay in memory, besides
+arguments, is in memory itself. A sum of many products then needn't wait for the last of them."""
+
 
 class Kernels(NamedTuple):
     """The kernels of a program, in program order.
@@ -59,12 +63,18 @@ def kernels(program: FlatProgram, donated: frozenset[int] = frozenset()) -> Kern
     """The kernels of a program of which some arguments are donated."""
     results = frozenset(program.bases())
     read_whole = _read_whole(program)
+    made = frozenset(value for op in program.ops for value in op.writes)
     sources: dict[int, frozenset[int]] = {}
     ops = []
     for number, op in enumerate(program.ops):
         reads = frozenset().union(*(sources.get(v, frozenset((v,))) for v in op.reads))
         is_kept = not results.isdisjoint(op.writes) or not read_whole.isdisjoint(op.writes)
-        if is_cheap(op) and not is_kept and len(reads) <= MOST_SOURCES:
+        held, own = (
+            sum(bytes_of(program, value) for value in values)
+            for values in (reads & made, op.writes)
+        )
+        is_light = len(reads) <= MOST_SOURCES and held <= max(MOST_HELD * own, LITTLE)
+        if is_cheap(op) and not is_kept and is_light:
             sources |= dict.fromkeys(op.writes, reads)
         else:
             ops.append(number)

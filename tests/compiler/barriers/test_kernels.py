@@ -1,0 +1,78 @@
+"""Which values are in memory, and what that is worth where much would have to wait otherwise."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import regal_jax as rj
+from regal_jax.compiler.barriers.emission import program_in_segments, with_program
+from tests.compiler.barriers.programs import kernels_of, random_function, random_order, traced
+
+SIDE = 64
+MATRIX = jax.ShapeDtypeStruct((SIDE, SIDE), jnp.float32)
+BYTES = 4 * SIDE * SIDE
+
+
+def graph_of(function, *shapes):
+    return kernels_of(traced(function, *(shapes or (MATRIX,)))).graph
+
+
+def test_a_sum_of_many_products_is_made_one_by_one():
+    def function(x):
+        products = [x @ x]
+        for _ in range(7):
+            products.append(products[-1] @ x)
+        return sum(jnp.tanh(product) for product in products)
+
+    graph = graph_of(function)
+    best = rj.optimize(graph, num_devices=1, evaluations=1000)
+    assert graph.inputs.lengths().max() <= 3
+    assert best.peak_memory[0] - BYTES <= 4 * BYTES
+
+
+def test_a_chain_on_one_array_is_one_kernel():
+    graph = graph_of(lambda x: jnp.exp(jnp.tanh(x @ x) * 2.0 + 1.0) @ x)
+    assert graph.num_ops == 3  # the products, and what the second reads
+
+
+def test_arguments_are_no_burden():
+    def function(*arguments):
+        return jnp.tanh(sum(arguments)).sum()
+
+    assert graph_of(function, *[MATRIX] * 5).num_ops == 1
+
+
+def test_little_is_no_burden():
+    small = jax.ShapeDtypeStruct((8, 8), jnp.float32)
+
+    def function(x):
+        products = [x @ x, x.T @ x, x @ x.T]
+        return jnp.tanh(products[0] + products[1] + products[2]).sum()
+
+    def in_matrices(shape):
+        return kernels_of(traced(function, shape)).graph.num_ops
+
+    assert in_matrices(MATRIX) == in_matrices(small) + 1
+
+
+def test_a_mask_is_in_memory_rather_than_what_it_is_of():
+    def function(x):
+        y = x @ x
+        mask = y > 0
+        return jnp.where(mask, (y @ x).sum(), 0.0).sum(), jnp.where(mask, 1.0, 0.0) @ x
+
+    graph = graph_of(function)
+    assert SIDE * SIDE in graph.size.tolist()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_programs_compute_the_same_whatever_is_in_memory(seed):
+    trace = traced(random_function(seed), MATRIX, MATRIX)
+    kernels = kernels_of(trace)
+    arguments = np.random.default_rng(seed).normal(size=(2, SIDE, SIDE)).astype(np.float32)
+    order = random_order(kernels.graph, seed)
+    made = with_program(trace, program_in_segments(kernels, order, {}))
+    expected = trace.lower().compile()(*arguments)
+    for one, other in zip(made.lower().compile()(*arguments), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)

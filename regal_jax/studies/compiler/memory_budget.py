@@ -13,6 +13,7 @@ import numpy as np
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.measure import placed
+from regal_jax.compiler.barriers.emission import donated_arguments
 from regal_jax.compiler.ways.attempts import EVALUATIONS, Attempts
 from regal_jax.compiler.ways.budget import COMPILATIONS, BudgetSearch, pareto
 from regal_jax.compiler.ways.judge import KEEP_BARRIERS, Attempt, Judge, Needs, Way, judge_of
@@ -23,6 +24,7 @@ from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED
 from regal_jax.datasets import jax_train_steps
 from regal_jax.datasets.jax_train_steps import Program
 from regal_jax.errors import CompilerError, LimitError
+from regal_jax.graphs.importers.jax.values import value_bytes
 from regal_jax.reporting import progress
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import geometric_mean
@@ -53,6 +55,9 @@ PRICE = 0.005
 """More work than a share of this has a price to compare."""
 
 EXTRA_COLUMNS = (KEY, "accelerator", "jax", "compilations", "evaluations", "point")
+RESULTS = "result_bytes"
+"""Of a program's results that lie in no donated argument: no way to run it takes fewer."""
+
 _LAST_METRIC = "search_seconds"
 
 
@@ -174,8 +179,16 @@ def _rows(
         for each, point, needs in named
         for metric, value in _values(needs).items()
     ]
+    results = {"method": PLAIN, "metric": RESULTS, "value": result_bytes(judge.traced), "point": ""}
     last = {"method": method, "metric": _LAST_METRIC, "value": spent, "point": ""}
-    return [*rows, common | last]
+    return [*rows, common | results, common | last]
+
+
+def result_bytes(traced: Any) -> float:
+    """Of a traced program's results that lie in no donated argument."""
+    given, program = donated_arguments(traced), traced.jaxpr
+    donated = sum(value_bytes(program.in_avals[number]) for number in given)
+    return float(max(0, sum(map(value_bytes, program.out_avals)) - donated))
 
 
 def _values(needs: Needs) -> dict[str, float]:
@@ -269,14 +282,20 @@ class Curves:
         """Of the plain program, beyond the arguments."""
         return self._of[name, PLAIN, "", "total_bytes"]
 
+    def results(self, name: str) -> float:
+        """The share of these that the results take."""
+        return self._of[name, PLAIN, "", RESULTS] / self.plain_bytes(name)
+
 
 def budgets(rows: Sequence[Row], ours: str) -> list[dict[str, str]]:
-    """A line a budget: how many programs are within it, and their work over the plain ones'."""
+    """A line a budget: how many programs are within it, of how many the results alone are not, and
+    the work of the former over the plain ones'."""
     curves, lines = Curves(rows, ours), []
     for share in BUDGETS:
         found = {name: curves.needs(name, f"{ours} {share}") for name in curves.names}
         within = {name: one[1] for name, one in found.items() if one and one[0] <= share}
         line = {"budget": f"{share:.0%}", "within": f"{len(within)} of {len(found)}"}
+        line["results take more"] = str(sum(curves.results(one) > share for one in found))
         lines.append(line | {curves.work: mean(within) if within else ""})
     return lines
 

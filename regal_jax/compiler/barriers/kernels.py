@@ -7,6 +7,7 @@ is a result, it is a kernel too. XLA's own choice is close to that, not the same
 judges in the end.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -40,8 +41,9 @@ MOST_SOURCES = 6
 """Values in memory that a virtual value is made of; one of more is in memory itself."""
 
 MOST_HELD, LITTLE = 2.5, 4096
-"""Times its own bytes, and bytes: a virtual value for which as much has to stay in memory, besides
-arguments, is in memory itself. A sum of many products then needn't wait for the last of them."""
+"""Times its own bytes, and bytes: where memory counts more than fusion, a virtual value for which
+more has to stay in memory, besides arguments, is in memory itself. A sum of many products then
+needn't wait for the last of them."""
 
 
 class Kernels(NamedTuple):
@@ -59,8 +61,14 @@ class Kernels(NamedTuple):
     graph: ComputationGraph
 
 
-def kernels(program: FlatProgram, donated: frozenset[int] = frozenset()) -> Kernels:
-    """The kernels of a program of which some arguments are donated."""
+def kernels(
+    program: FlatProgram, donated: frozenset[int] = frozenset(), most_held: float = MOST_HELD
+) -> Kernels:
+    """The kernels of a program of which some arguments are donated.
+
+    Args:
+      most_held: infinite for the largest kernels.
+    """
     results = frozenset(program.bases())
     read_whole = _read_whole(program)
     made = frozenset(value for op in program.ops for value in op.writes)
@@ -69,11 +77,8 @@ def kernels(program: FlatProgram, donated: frozenset[int] = frozenset()) -> Kern
     for number, op in enumerate(program.ops):
         reads = frozenset().union(*(sources.get(v, frozenset((v,))) for v in op.reads))
         is_kept = not results.isdisjoint(op.writes) or not read_whole.isdisjoint(op.writes)
-        held, own = (
-            sum(bytes_of(program, value) for value in values)
-            for values in (reads & made, op.writes)
-        )
-        is_light = len(reads) <= MOST_SOURCES and held <= max(MOST_HELD * own, LITTLE)
+        held, own = _sum_of(program, reads & made), _sum_of(program, op.writes)
+        is_light = len(reads) <= MOST_SOURCES and held <= max(most_held * own, LITTLE)
         if is_cheap(op) and not is_kept and is_light:
             sources |= dict.fromkeys(op.writes, reads)
         else:
@@ -93,6 +98,10 @@ def bytes_of(program: FlatProgram, value: int) -> int:
     """Of a value in memory; 0 for that of an effect."""
     aval = program.avals[value]
     return 0 if aval is None else value_bytes(aval)
+
+
+def _sum_of(program: FlatProgram, values: Iterable[int]) -> int:
+    return sum(bytes_of(program, value) for value in values)
 
 
 def _read_whole(program: FlatProgram) -> frozenset[int]:

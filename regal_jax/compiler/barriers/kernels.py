@@ -41,9 +41,11 @@ MOST_SOURCES = 6
 """Values in memory that a virtual value is made of; one of more is in memory itself."""
 
 MOST_HELD, LITTLE = 2.5, 4096
-"""Times its own bytes, and bytes: where memory counts more than fusion, a virtual value for which
-more has to stay in memory, besides arguments, is in memory itself. A sum of many products then
-needn't wait for the last of them."""
+"""Times its own bytes, and bytes: where memory counts more than fusion, a sum for which more has to
+stay in memory, besides arguments, is in memory itself. One of many products then needn't wait for
+the last of them."""
+
+_SUMS = frozenset(("add", "add_any"))
 
 
 class Kernels(NamedTuple):
@@ -77,9 +79,10 @@ def kernels(
     for number, op in enumerate(program.ops):
         reads = frozenset().union(*(sources.get(v, frozenset((v,))) for v in op.reads))
         is_kept = not results.isdisjoint(op.writes) or not read_whole.isdisjoint(op.writes)
-        held, own = _sum_of(program, reads & made), _sum_of(program, op.writes)
-        is_light = len(reads) <= MOST_SOURCES and held <= max(most_held * own, LITTLE)
-        if is_cheap(op) and not is_kept and is_light:
+        waits = _kind(op) in _SUMS and _bytes(program, reads & made) > max(
+            most_held * _bytes(program, op.writes), LITTLE
+        )
+        if is_cheap(op) and not is_kept and not waits and len(reads) <= MOST_SOURCES:
             sources |= dict.fromkeys(op.writes, reads)
         else:
             ops.append(number)
@@ -100,15 +103,20 @@ def bytes_of(program: FlatProgram, value: int) -> int:
     return 0 if aval is None else value_bytes(aval)
 
 
-def _sum_of(program: FlatProgram, values: Iterable[int]) -> int:
+def _bytes(program: FlatProgram, values: Iterable[int]) -> int:
     return sum(bytes_of(program, value) for value in values)
+
+
+def _kind(op) -> str:
+    """The primitive that an op ends with."""
+    return op.steps[-1].equation.primitive.name
 
 
 def _read_whole(program: FlatProgram) -> frozenset[int]:
     """Values that a kernel which fuses nothing reads."""
     found: set[int] = set()
     for op in program.ops:
-        if not is_cheap(op) and op.steps[-1].equation.primitive.name not in _FUSING:
+        if not is_cheap(op) and _kind(op) not in _FUSING:
             found.update(op.reads)
     return frozenset(found)
 

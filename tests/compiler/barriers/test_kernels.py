@@ -56,16 +56,6 @@ def test_little_is_no_burden():
     assert in_matrices(MATRIX) == in_matrices(small) + 1
 
 
-def test_a_mask_is_in_memory_rather_than_what_it_is_of():
-    def function(x):
-        y = x @ x
-        mask = y > 0
-        return jnp.where(mask, (y @ x).sum(), 0.0).sum(), jnp.where(mask, 1.0, 0.0) @ x
-
-    graph = graph_of(function)
-    assert SIDE * SIDE in graph.size.tolist()
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_programs_compute_the_same_whatever_is_in_memory(seed):
     trace = traced(random_function(seed), MATRIX, MATRIX)

@@ -2,9 +2,9 @@
 
 A matrix product, a convolution, a loop, a sort or a reduction is a kernel: its results are in
 memory. An elementwise op, or one that only moves data, runs inside the kernels that read it, once
-in each, and what it makes is virtual; but where a kernel that fuses nothing reads it, or where it
-is a result, it is a kernel too. XLA's own choice is close to that, not the same: the compiler
-judges in the end.
+in each, and what it makes is virtual; but where a kernel that fuses nothing reads it, where it is a
+result, or a sum that would have to wait for many products, it is a kernel too. XLA's own choice is
+close to that, not the same: the compiler judges in the end.
 """
 
 from collections.abc import Iterable
@@ -69,7 +69,7 @@ def kernels(
     """The kernels of a program of which some arguments are donated.
 
     Args:
-      most_held: infinite for the largest kernels.
+      most_held: see MOST_HELD; infinite where sums wait.
     """
     results = frozenset(program.bases())
     read_whole = _read_whole(program)

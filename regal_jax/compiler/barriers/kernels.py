@@ -41,9 +41,8 @@ MOST_SOURCES = 6
 """Values in memory that a virtual value is made of; one of more is in memory itself."""
 
 MOST_HELD, LITTLE = 2.5, 4096
-"""Times its own bytes, and bytes: where memory counts more than fusion, a sum for which more has to
-stay in memory, besides arguments, is in memory itself. One of many products then needn't wait for
-the last of them."""
+"""Times its own bytes, and bytes: a sum for which more has to stay in memory, besides arguments,
+is in memory itself unless sums wait for what reads them."""
 
 _SUMS = frozenset(("add", "add_any"))
 
@@ -64,12 +63,12 @@ class Kernels(NamedTuple):
 
 
 def kernels(
-    program: FlatProgram, donated: frozenset[int] = frozenset(), most_held: float = MOST_HELD
+    program: FlatProgram, donated: frozenset[int] = frozenset(), *, sums_wait: bool = False
 ) -> Kernels:
     """The kernels of a program of which some arguments are donated.
 
     Args:
-      most_held: see MOST_HELD; infinite where sums wait.
+      sums_wait: whether a sum of many products is in one kernel with what reads it.
     """
     results = frozenset(program.bases())
     read_whole = _read_whole(program)
@@ -79,10 +78,8 @@ def kernels(
     for number, op in enumerate(program.ops):
         reads = frozenset().union(*(sources.get(v, frozenset((v,))) for v in op.reads))
         is_kept = not results.isdisjoint(op.writes) or not read_whole.isdisjoint(op.writes)
-        waits = _kind(op) in _SUMS and _bytes(program, reads & made) > max(
-            most_held * _bytes(program, op.writes), LITTLE
-        )
-        if is_cheap(op) and not is_kept and not waits and len(reads) <= MOST_SOURCES:
+        is_kept |= not sums_wait and _is_large_sum(program, op, reads & made)
+        if is_cheap(op) and not is_kept and len(reads) <= MOST_SOURCES:
             sources |= dict.fromkeys(op.writes, reads)
         else:
             ops.append(number)
@@ -103,8 +100,12 @@ def bytes_of(program: FlatProgram, value: int) -> int:
     return 0 if aval is None else value_bytes(aval)
 
 
-def _bytes(program: FlatProgram, values: Iterable[int]) -> int:
-    return sum(bytes_of(program, value) for value in values)
+def _is_large_sum(program: FlatProgram, op, held: Iterable[int]) -> bool:
+    """Whether an op is a sum for which much is held in memory: these values."""
+    if _kind(op) not in _SUMS:
+        return False
+    own, of = (sum(bytes_of(program, v) for v in values) for values in (op.writes, held))
+    return of > max(MOST_HELD * own, LITTLE)
 
 
 def _kind(op) -> str:

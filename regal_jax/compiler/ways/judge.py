@@ -22,7 +22,7 @@ from regal_jax.compiler.barriers.emission import (
     program_of,
     with_program,
 )
-from regal_jax.compiler.barriers.kernels import MOST_HELD, Kernels, kernels
+from regal_jax.compiler.barriers.kernels import Kernels, kernels
 from regal_jax.compiler.barriers.pooling import without_indices
 from regal_jax.compiler.recompute.emission import program_in_runs
 from regal_jax.compiler.recompute.loops import with_lean_loops
@@ -112,8 +112,7 @@ class Attempt(NamedTuple):
 
 class Version(NamedTuple):
     """``jax.jit(fn).trace(...)``, and its kernels: but on TPUs without arrays of indices
-    (``pooling``). On accelerators they are as large as can be: the compiler fuses what no barrier
-    parts, whatever the order."""
+    (``pooling``). On accelerators sums wait: the compiler fuses what no barrier parts."""
 
     traced: Any
     kernels: Kernels
@@ -217,11 +216,10 @@ def versions_of(traced: Any, target: Accelerator | None) -> tuple[Version, ...]:
     """The function as it is, and with ever leaner loops. CompilerError as ``judge_of``."""
     program, donated = program_of(traced), donated_arguments(traced)
     is_for_tpus = target is not None and target.specification.gpu is None
-    most_held = MOST_HELD if target is None else math.inf
 
     def version(traced: Any, program: FlatProgram) -> Version:
         ours = program if is_for_tpus else without_indices(program)
-        return Version(traced, kernels(ours, donated, most_held))
+        return Version(traced, kernels(ours, donated, sums_wait=target is not None))
 
     lean = with_lean_loops(traced, program)
     return (version(traced, program), *(version(one, program_of(one)) for one in lean))

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import regal_jax as rj
-from regal_jax.compiler.barriers.emission import program_in_segments, with_program
+from regal_jax.compiler.barriers.emission import in_segments, program_of
+from regal_jax.compiler.barriers.kernels import kernels
 from tests.compiler.barriers.programs import kernels_of, random_function, random_order, traced
+from tests.compiler.barriers.test_emission import op_by_op, same
 
 SIDE = 64
 MATRIX = jax.ShapeDtypeStruct((SIDE, SIDE), jnp.float32)
@@ -16,6 +18,10 @@ BYTES = 4 * SIDE * SIDE
 
 def graph_of(function, *shapes):
     return kernels_of(traced(function, *(shapes or (MATRIX,)))).graph
+
+
+def three_products(x):
+    return jnp.tanh(x @ x + x.T @ x + x @ x.T).sum()
 
 
 def test_a_sum_of_many_products_is_made_one_by_one():
@@ -45,24 +51,19 @@ def test_arguments_are_no_burden():
 
 def test_little_is_no_burden():
     small = jax.ShapeDtypeStruct((8, 8), jnp.float32)
-
-    def function(x):
-        products = [x @ x, x.T @ x, x @ x.T]
-        return jnp.tanh(products[0] + products[1] + products[2]).sum()
-
-    def in_matrices(shape):
-        return kernels_of(traced(function, shape)).graph.num_ops
-
-    assert in_matrices(MATRIX) == in_matrices(small) + 1
+    large = graph_of(three_products, MATRIX)
+    assert large.num_ops == graph_of(three_products, small).num_ops + 1
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_programs_compute_the_same_whatever_is_in_memory(seed):
     trace = traced(random_function(seed), MATRIX, MATRIX)
-    kernels = kernels_of(trace)
+    found = kernels_of(trace)
+    made = in_segments(trace, found, random_order(found.graph, seed), {})
     arguments = np.random.default_rng(seed).normal(size=(2, SIDE, SIDE)).astype(np.float32)
-    order = random_order(kernels.graph, seed)
-    made = with_program(trace, program_in_segments(kernels, order, {}))
-    expected = trace.lower().compile()(*arguments)
-    for one, other in zip(made.lower().compile()(*arguments), expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    same(op_by_op(made, *arguments), op_by_op(trace, *arguments))
+
+
+def test_sums_may_wait():
+    program = program_of(traced(three_products, MATRIX))
+    assert len(kernels(program, sums_wait=True).ops) == len(kernels(program).ops) - 1

@@ -103,6 +103,11 @@ def lean_loops(loops: int) -> Way:
     return Way(LEAN, loops=loops)
 
 
+def with_fused_sums(way: Way) -> Way:
+    """The same, but for who adds up, on CPUs."""
+    return way._replace(name=f"{way.name} fused", fuses_sums=True)
+
+
 def in_segments(lines: Lines, order: str, number: int) -> Way | None:
     """A base order, cut in its so many best places; None where it has none."""
     cuts = cut_at(lines.places(order), number)

@@ -9,7 +9,13 @@ from collections.abc import Sequence
 
 from regal_jax.compiler.recompute.emission import ANY
 from regal_jax.compiler.recompute.plans import Lines
-from regal_jax.compiler.ways.attempts import Attempts, by_plan, in_segments, lean_loops
+from regal_jax.compiler.ways.attempts import (
+    Attempts,
+    by_plan,
+    in_segments,
+    lean_loops,
+    with_fused_sums,
+)
 from regal_jax.compiler.ways.judge import Attempt, Needs, Way
 from regal_jax.reporting import progress
 from regal_jax.reporting.tables import human_bytes
@@ -49,6 +55,9 @@ LEAST_STEPS = 3
 LOWER = 0.85
 """While nothing is within the budget, the next limit is lower by this than it takes in proportion:
 fewer bytes in the model are not always fewer in the program."""
+
+FUSED = 8
+"""Ways that are compiled with fused sums, at most, where nothing else is within the budget."""
 
 ENOUGH, ENOUGH_TIME = 1.001, 1.01
 """FLOPs, and estimated time, over the plain program's: with no more no other way is looked for."""
@@ -111,6 +120,8 @@ class BudgetSearch:
             is_timed = self.attempts.plain.needs.seconds > 0
             if is_timed and not self._is_enough(budget) and time.perf_counter() < late:
                 self._try_forms(self._best(budget).way)
+            if self._is_for_cpus and self._best(budget).needs.total > budget:
+                self._try_fused_sums(budget, late)
         return self._best(budget)
 
     def look_at(self, share: float) -> None:
@@ -124,6 +135,11 @@ class BudgetSearch:
         return sum(not one.way.behind for one in self.attempts.all)
 
     def _best(self, budget: int) -> Attempt:
+        """Fused sums count where nothing else is within the budget."""
+        others = [one for one in self.attempts.all if not one.way.fuses_sums]
+        best = min(others, key=lambda one: rank(one.needs, budget))
+        if best.needs.total <= budget:
+            return best
         return min(self.attempts.all, key=lambda one: rank(one.needs, budget))
 
     def _is_enough(self, budget: int) -> bool:
@@ -148,6 +164,18 @@ class BudgetSearch:
             for near, compact in self._forms:
                 self.attempts.of(way.as_scheduled._replace(near=near, compact=compact))
 
+    def _try_fused_sums(self, budget: int, late: float) -> None:
+        """Compiles the ways with the fewest bytes with fused sums, until one is within the budget,
+        the least work first. For CPUs, a last resort: these take time that no FLOPs show."""
+        ways = [one for one in self.attempts.all if not (one.way.behind or one.way.fuses_sums)]
+        least = sorted(ways, key=lambda one: one.needs.total)[:FUSED]
+        for one in sorted(least, key=lambda one: one.needs.work):
+            if time.perf_counter() > late:
+                return
+            made = self.attempts.of(with_fused_sums(one.way))
+            if made and self._reordered(made, budget).needs.total <= budget:
+                return
+
     def _try_cuts(self, budget: int) -> None:
         """Compiles the base orders in segments, ever more of them, until one is within the budget:
         nothing runs again, but what fuses. For accelerators."""
@@ -169,7 +197,8 @@ class BudgetSearch:
 
     def _loops(self, budget: int) -> int:
         """The loops to search a plan with: those before the first that fit with none."""
-        lean = {one.way.loops: one.needs.total for one in self.attempts.all if not one.way.runs}
+        whole = [one for one in self.attempts.all if not (one.way.runs or one.way.fuses_sums)]
+        lean = {one.way.loops: one.needs.total for one in whole}
         fit = [loops for loops, total in lean.items() if total <= budget]
         return min(fit) - 1 if fit else len(self.attempts.judge.versions) - 1
 
@@ -236,9 +265,9 @@ class Limits:
 
 def pareto(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Those that no other has as few bytes and as little work as, the most bytes first; none that
-    was refused."""
+    was refused, or with fused sums, whose time FLOPs don't show."""
     kept: list[Attempt] = []
-    made = [one for one in attempts if not one.needs.is_refused]
+    made = [one for one in attempts if not (one.needs.is_refused or one.way.fuses_sums)]
     for one in sorted(made, key=lambda one: (one.needs.work, one.needs.total)):
         if not kept or one.needs.total < kept[-1].needs.total:
             kept.append(one)

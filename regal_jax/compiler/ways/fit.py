@@ -212,6 +212,7 @@ def describe(best: Attempt, plain: Attempt, budget: int) -> str:
     again = len(best.way.runs) - len(set(best.way.runs))
     what = [f"{again} kernels run again"] if again else []
     what += ["loops keep less of each turn"] if best.way.loops else []
+    what += ["sums are fused, which takes time"] if best.way.fuses_sums else []
     what = what or ["another order"]
     if plain.needs.is_refused:
         before = "what is refused for its size"

@@ -35,6 +35,14 @@ from regal_jax.graphs.importers.jax.flat_program import FlatProgram
 KEEP_BARRIERS: Mapping[str, Any] = {"xla_disable_hlo_passes": "cse_barrier_expander"}
 """Compiler options for CPUs."""
 
+FUSED_SUMS: Mapping[str, Any] = {
+    "xla_cpu_experimental_ynn_fusion_type": (
+        "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"
+    )
+}
+"""Compiler options for CPUs: reductions are fused with what makes their operands, which the library
+for them reads from memory. Slower than the library, though FLOPs are the same."""
+
 LEAN = "lean_loops"
 """The name of a program that is as it is but for its loops."""
 
@@ -51,6 +59,7 @@ class Way(NamedTuple):
       cuts: runs before each barrier that all live values go through, ascending; no kernel runs
         again then, and ``near`` counts for nothing.
       behind: the order that the compiled program is given.
+      fuses_sums: whether CPUs' compiler does (``FUSED_SUMS``).
     """
 
     name: str
@@ -60,6 +69,7 @@ class Way(NamedTuple):
     loops: int = 0
     cuts: tuple[int, ...] = ()
     behind: Behind = ()
+    fuses_sums: bool = False
 
     @property
     def as_scheduled(self) -> "Way":
@@ -200,9 +210,13 @@ class Judge(NamedTuple):
 
     def options_of(self, way: Way) -> Mapping[str, Any]:
         """The compiler options that a way needs."""
-        if not way.runs or self.target is not None:
+        if self.target is not None:
             return {}
-        return {**KEEP_BARRIERS, **(MEMORY_OPTIMIZED if way.compact else {})}
+        return {
+            **(KEEP_BARRIERS if way.runs else {}),
+            **(MEMORY_OPTIMIZED if way.compact else {}),
+            **(FUSED_SUMS if way.fuses_sums else {}),
+        }
 
 
 def judge_of(

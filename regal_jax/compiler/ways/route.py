@@ -99,7 +99,7 @@ def _memory(judge: Judge, known: Decision, made: Attempt) -> Mapping[str, Memory
 
 
 def _decision(report: Report, way: Way) -> Decision:
-    form = [way.near, int(way.compact), way.loops]
+    form = [way.near, int(way.compact), way.loops, int(way.fuses_sums)]
     order = {
         name: [str(number) for number in numbers]
         for name, numbers in ((_RUNS, way.runs), (_FORM, form), (_CUTS, way.cuts))
@@ -139,7 +139,7 @@ def _way(judge: Judge, known: Decision) -> Way | None:
     """The way that a decision says, None if there is no such one of this program."""
     try:
         runs, cuts = (tuple(map(int, known.order[name])) for name in (_RUNS, _CUTS))
-        near, compact, loops = map(int, known.order[_FORM])
+        near, compact, loops, fuses_sums = map(int, known.order[_FORM])
         kernels = range(judge.versions[loops].kernels.graph.num_ops)
     except (IndexError, KeyError, ValueError):
         return None
@@ -148,4 +148,4 @@ def _way(judge: Judge, known: Decision) -> Way | None:
     if cuts and not (len(runs) == len(kernels) and all(0 < cut < len(runs) for cut in cuts)):
         return None
     order = behind.from_words(known.order)
-    return Way(known.name, runs, near, bool(compact), loops, cuts, order)
+    return Way(known.name, runs, near, bool(compact), loops, cuts, order, bool(fuses_sums))

@@ -58,6 +58,9 @@ EXTRA_COLUMNS = (KEY, "accelerator", "jax", "compilations", "evaluations", "poin
 RESULTS = "result_bytes"
 """Of a program's results that lie in no donated argument: no way to run it takes fewer."""
 
+FUSES = "fuses_sums"
+"""1 where a budget is kept by fused sums alone, which take time that no FLOPs show, or 0."""
+
 _LAST_METRIC = "search_seconds"
 
 
@@ -157,7 +160,7 @@ def _rows(
     search = BudgetSearch(Attempts(judge, how), reorders=method == JIT)
     budgets = {share: plain.arguments + int(share * _beyond(plain)) for share in BUDGETS}
     fitted = {
-        f"{method} {share}": search.within(budget, compilations=settings.compilations).needs
+        f"{method} {share}": search.within(budget, compilations=settings.compilations)
         for share, budget in budgets.items()
     }
     if method == FIT:
@@ -172,16 +175,21 @@ def _rows(
     common = {"graph": name, "seed": settings.seed, "jax": jax.__version__}
     common |= {"accelerator": settings.accelerator or "cpu"}
     common |= {"compilations": settings.compilations, "evaluations": settings.evaluations}
-    named = [(other, "", needs) for other, needs in (beside | fitted).items()]
+    named = [(other, "", needs) for other, needs in beside.items()]
+    named += [(share, "", one.needs) for share, one in fitted.items()]
     named += [(method, str(number), needs) for number, needs in enumerate(points)]
     rows = [
         common | {"method": each, "metric": metric, "value": value, "point": point}
         for each, point, needs in named
         for metric, value in _values(needs).items()
     ]
-    results = {"method": PLAIN, "metric": RESULTS, "value": result_bytes(judge.traced), "point": ""}
-    last = {"method": method, "metric": _LAST_METRIC, "value": spent, "point": ""}
-    return [*rows, common | results, common | last]
+    single = [(PLAIN, RESULTS, result_bytes(judge.traced))]
+    single += [(share, FUSES, float(one.way.fuses_sums)) for share, one in fitted.items()]
+    single += [(method, _LAST_METRIC, spent)]
+    return rows + [
+        common | {"method": of, "metric": metric, "value": value, "point": ""}
+        for of, metric, value in single
+    ]
 
 
 def result_bytes(traced: Any) -> float:
@@ -286,15 +294,20 @@ class Curves:
         """The share of these that the results take."""
         return self._of[name, PLAIN, "", RESULTS] / self.plain_bytes(name)
 
+    def fuses(self, name: str, method: str) -> bool:
+        """Whether a budget is kept by fused sums; older rows, which don't say, know none."""
+        return self._of.get((name, method, "", FUSES), 0.0) > 0
+
 
 def budgets(rows: Sequence[Row], ours: str) -> list[dict[str, str]]:
-    """A line a budget: how many programs are within it, of how many the results alone are not, and
-    the work of the former over the plain ones'."""
+    """A line a budget: how many programs are within it, how many of these by fused sums, of how
+    many the results alone are not, and the work of the first over the plain ones'."""
     curves, lines = Curves(rows, ours), []
     for share in BUDGETS:
         found = {name: curves.needs(name, f"{ours} {share}") for name in curves.names}
         within = {name: one[1] for name, one in found.items() if one and one[0] <= share}
         line = {"budget": f"{share:.0%}", "within": f"{len(within)} of {len(found)}"}
+        line["by fused sums"] = str(sum(curves.fuses(one, f"{ours} {share}") for one in within))
         line["results take more"] = str(sum(curves.results(one) > share for one in found))
         lines.append(line | {curves.work: mean(within) if within else ""})
     return lines
@@ -356,8 +369,9 @@ def table(rows: Sequence[Row], ours: str) -> list[dict[str, str]]:
         line = {"program": name.partition("/")[0], "XLA": human_bytes(curves.plain_bytes(name))}
         methods = [*(f"{ours} {share}" for share in BUDGETS), *checkpointed.METHODS]
         for method in methods:
-            needs = curves.needs(name, method)
-            line[method.replace(f"{ours} ", "")] = f"{needs[0]:.2f} {needs[1]:.3f}" if needs else ""
+            needs, fused = curves.needs(name, method), " fused" * curves.fuses(name, method)
+            cell = f"{needs[0]:.2f} {needs[1]:.3f}{fused}" if needs else ""
+            line[method.replace(f"{ours} ", "")] = cell
         lines.append(line)
     return lines
 

@@ -7,8 +7,17 @@ import numpy as np
 import pytest
 
 from regal_jax.compiler.accelerators.specifications import SPECIFICATIONS
-from regal_jax.compiler.ways.attempts import Attempts
-from regal_jax.compiler.ways.budget import CUTS, FORMS, REACH, BudgetSearch, Limits, pareto, rank
+from regal_jax.compiler.ways.attempts import Attempts, with_fused_sums
+from regal_jax.compiler.ways.budget import (
+    CUTS,
+    FORMS,
+    FUSED,
+    REACH,
+    BudgetSearch,
+    Limits,
+    pareto,
+    rank,
+)
 from regal_jax.compiler.ways.judge import Attempt, Needs, Version, Way, judge_of
 from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.decisions import Memory
@@ -144,6 +153,36 @@ def test_the_best_plan_is_compiled_in_every_form_where_time_counts():
     assert (best.way.near, best.needs.seconds) == (FORMS["accelerator"][1][0], 1.3)
     forms = [(way.near, way.compact) for way in judge.seen if way.runs == best.way.runs]
     assert set(forms) == set(FORMS["accelerator"])
+
+
+def test_sums_are_fused_as_a_last_resort():
+    def needs(way):
+        return (40 if way.fuses_sums else 60 if way.runs else 100), 1.0 + 0.5 * bool(way.runs)
+
+    judge = Judging(needs, target=None)
+    search = searching(judge)
+    by_plan = search.within(60)
+    assert (by_plan.needs.total, by_plan.way.fuses_sums) == (60, False)
+    assert not any(way.fuses_sums for way in judge.seen)
+    fused = search.within(50)
+    assert (fused.way, fused.needs.flops) == (with_fused_sums(Way(PLAIN)), 1.0)
+    assert [way.fuses_sums for way in judge.seen] == [False] * (len(judge.seen) - 1) + [True]
+    assert search.within(60) == by_plan
+    assert fused not in pareto(search.attempts.all)
+
+
+def test_the_fewest_bytes_may_be_with_fused_sums():
+    judge = Judging(lambda way: (40 if way.fuses_sums and way.runs else 60, 1.0), target=None)
+    search = searching(judge)
+    assert search.within(30).way.fuses_sums
+    fused = [way for way in judge.seen if way.fuses_sums]
+    assert 1 < len(fused) <= FUSED
+
+
+def test_accelerators_have_no_library_for_sums():
+    judge = Judging(lambda way: (100, 1.0))
+    assert within(judge, 50).needs.total == 100
+    assert not any(way.fuses_sums for way in judge.seen)
 
 
 def lines_to(floor):

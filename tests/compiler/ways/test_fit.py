@@ -164,3 +164,24 @@ def test_for_an_accelerator():
     plain = rj.measure(step, *big, x, accelerator="v5e").peak
     found = rj.fit(step, *big, x, memory_budget=int(0.8 * plain), accelerator="v5e", **QUICK)
     assert rj.measure(found.function, *big, x, accelerator="v5e").peak <= 0.8 * plain
+
+
+def positive_sums(x, weights):
+    """XLA's library reads the choices that it adds up from memory."""
+    return jnp.where(x > 0, weights, 0).sum((0, 1, 2))
+
+
+def test_sums_are_fused_where_nothing_else_fits(tmp_path):
+    x, weights = np.random.default_rng(0).uniform(size=(2, 8, 32, 32, 64)).astype(np.float32) - 0.1
+    budget = 2 * x.nbytes + x.nbytes // 2
+    fitted = rj.fit(positive_sums, x, weights, memory_budget=budget)
+    assert fitted.plain.needs.total > budget >= fitted.best.needs.total
+    assert fitted.best.way.fuses_sums
+    assert "sums are fused, which takes time" in str(fitted)
+    fast = jax.jit(fitted.function, compiler_options=fitted.compiler_options)
+    close(fast(x, weights), jax.jit(positive_sums)(x, weights))
+    for is_known in (False, True):
+        ours = rj.jit(positive_sums, memory_budget=budget, cache=tmp_path, strict=True)
+        assert (ours(x, weights) == fast(x, weights)).all()
+        assert ours.reports[0].cached is is_known
+        assert ours.reports[0].memory[ours.reports[0].chosen].total < x.nbytes // 2

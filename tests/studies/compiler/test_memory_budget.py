@@ -7,7 +7,7 @@ import pytest
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.errors import OptionError
 from regal_jax.studies.compiler import memory_budget, tables
-from regal_jax.studies.compiler.memory_budget import BUDGETS, FIT, JIT, RESULTS, Settings
+from regal_jax.studies.compiler.memory_budget import BUDGETS, FIT, FUSES, JIT, RESULTS, Settings
 
 MIB = 2**20
 
@@ -44,6 +44,16 @@ def test_budgets_that_are_kept():
 def test_budgets_that_results_alone_are_beyond_are_counted():
     lines = memory_budget.budgets(ROWS, FIT)
     assert [line["results take more"] for line in lines] == ["0", "0", "2", "2"]
+
+
+def test_budgets_that_are_kept_by_fused_sums_are_counted():
+    fused = [row | {"metric": FUSES, "value": "1.0"} for row in ROWS if row["metric"] == "flops"]
+    at_half = [row for row in fused if row["method"] == f"{FIT} 0.5"]
+    lines = memory_budget.budgets([*ROWS, *at_half], FIT)
+    assert [line["by fused sums"] for line in lines] == ["0", "0", "1", "0"]
+    line, other = memory_budget.table([*ROWS, *at_half], FIT)
+    assert (line["0.5"], line["0.4"]) == ("0.50 1.100 fused", "0.40 1.100")
+    assert other["0.5"] == "0.90 1.000 fused"
 
 
 def test_donated_arguments_hold_results():

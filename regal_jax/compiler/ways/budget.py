@@ -56,6 +56,10 @@ LOWER = 0.85
 """While nothing is within the budget, the next limit is lower by this than it takes in proportion:
 fewer bytes in the model are not always fewer in the program."""
 
+HIGHER = 0.2
+"""While all that was tried is within the budget, the next limit is higher by this share of what it
+is beyond the arguments, at least: orders behind the scheduler may need less than a plan says."""
+
 FUSED = 8
 """Ways that are compiled with fused sums, at most, where nothing else is within the budget."""
 
@@ -112,6 +116,7 @@ class BudgetSearch:
                 self._try_loops()
                 self._try_cuts(budget)
             loops, most = self._loops(budget), self._compiled() + compilations
+            self._try_other_forms(loops, budget)
             while self._compiled() < most and not self._is_enough(budget):
                 limit = self._limits_of(loops).next(budget, self.attempts.plain.needs)
                 if limit is None or time.perf_counter() > late:
@@ -204,7 +209,7 @@ class BudgetSearch:
 
     def _try(self, loops: int, limit: int, budget: int) -> None:
         """Compiles the plan of a limit, form by form until it is within the budget."""
-        plan = self.attempts.lines(loops).within(limit)
+        plan, limits = self.attempts.plan(loops, limit), self._limits_of(loops)
         totals = [2 * self.attempts.plain.needs.total]
         for near, compact in self._forms:
             one = self.attempts.of(by_plan(plan, near, compact=compact, loops=loops))
@@ -212,7 +217,17 @@ class BudgetSearch:
                 totals.append(self._reordered(one, budget).needs.total)
                 if totals[-1] <= budget:
                     break
-        self._limits_of(loops).totals[limit] = min(totals)
+        limits.totals[limit] = min(totals)
+        limits.judged[limit] = budget
+
+    def _try_other_forms(self, loops: int, budget: int) -> None:
+        """Compiles plans that were within a larger budget in the forms that these didn't take, the
+        highest limit first, until one is within this."""
+        limits = self._limits_of(loops)
+        for limit in limits.kept(budget):
+            self._try(loops, limit, budget)
+            if limits.totals[limit] <= budget:
+                return
 
 
 class Limits:
@@ -223,11 +238,22 @@ class Limits:
 
     Attributes:
       totals: of each limit, the least bytes that the compiler says.
+      judged: the budget that each limit was last tried for.
     """
 
     def __init__(self, lines: Lines):
         self._lines = lines
         self.totals: dict[int, int] = {}
+        self.judged: dict[int, int] = {}
+
+    def kept(self, budget: int) -> list[int]:
+        """Limits whose programs were within the larger budget that they were tried for, and aren't
+        within this, the highest first; none that is far beyond it."""
+        return [
+            limit
+            for limit, total in sorted(self.totals.items(), reverse=True)
+            if budget < total <= self.judged[limit] and limit <= FAR * budget
+        ]
 
     def next(self, budget: int, plain: Needs) -> int | None:
         """The next limit to try: those that just fit are closed in on. None where all is tried."""
@@ -239,7 +265,7 @@ class Limits:
             is_far = min(self.totals.values()) > FAR * budget
             return None if is_far else self._lower(budget, plain, step)
         high = min((limit for limit in self.totals if limit > low), default=0)
-        limit = (low + high) // 2 if high else min(self._scaled(low, budget, plain), most)
+        limit = (low + high) // 2 if high else min(self._higher(low, budget, plain), most)
         return None if limit <= self._lines.floor or limit - low < step else limit
 
     def _lower(self, budget: int, plain: Needs, step: int) -> int | None:
@@ -254,6 +280,11 @@ class Limits:
         if limit <= bottom:
             limit = (bottom + top) // 2
         return None if top - limit < LEAST_STEPS * step else limit
+
+    def _higher(self, low: int, budget: int, plain: Needs) -> int:
+        """While all is within the budget."""
+        by_share = low + int(HIGHER * (low - self._lines.given))
+        return max(by_share, self._scaled(low, budget, plain))
 
     def _scaled(self, limit: int, budget: int, plain: Needs) -> int:
         """The limit that takes the budget, if bytes beyond the arguments are in proportion."""

@@ -1,5 +1,6 @@
 """The search for a way within a budget, by a compiler that says what it is told."""
 
+import itertools
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -7,11 +8,13 @@ import numpy as np
 import pytest
 
 from regal_jax.compiler.accelerators.specifications import SPECIFICATIONS
+from regal_jax.compiler.recompute.emission import ANY
 from regal_jax.compiler.ways.attempts import Attempts, with_fused_sums
 from regal_jax.compiler.ways.budget import (
     CUTS,
     FORMS,
     FUSED,
+    HIGHER,
     REACH,
     BudgetSearch,
     Limits,
@@ -155,6 +158,17 @@ def test_the_best_plan_is_compiled_in_every_form_where_time_counts():
     assert set(forms) == set(FORMS["accelerator"])
 
 
+def test_a_smaller_budget_has_the_plans_of_a_larger_in_other_forms():
+    judge = Judging(lambda way: (100 if not way.runs else 60 if way.near == ANY else 40, 1.5), None)
+    search = searching(judge)
+    first = search.within(61, compilations=1)
+    assert (first.needs.total, first.way.near) == (60, ANY)
+    number = len(judge.seen)
+    second = search.within(59, compilations=1)
+    assert judge.seen[number] == second.way == first.way._replace(near=1)
+    assert second.needs.total == 40
+
+
 def test_sums_are_fused_as_a_last_resort():
     def needs(way):
         return (40 if way.fuses_sums else 60 if way.runs else 100), 1.0 + 0.5 * bool(way.runs)
@@ -205,6 +219,18 @@ def test_between_what_has_no_plan_and_what_needs_too_much_limits_are_tried(least
     assert bool(within) is found
     assert len(limits.totals) < 10
     assert not found or max(within) > 0.95 * budget
+
+
+def test_while_all_is_within_the_budget_limits_rise_by_a_share():
+    """A compiler whose programs need the same whatever the limit."""
+    limits, plain, tried = Limits(lines_to(0)), Needs(Memory(1000, 0, 0), 100, 0, 1.0), []
+    while (limit := limits.next(500, plain)) is not None:
+        tried.append(limit)
+        limits.totals[limit] = 495
+    beyond = [limit - 100 for limit in tried]
+    assert beyond[0] < 400
+    assert all(b >= (1 + HIGHER) * a - 1 for a, b in itertools.pairwise(beyond[:-1]))
+    assert tried[-1] == 1000
 
 
 def test_what_is_far_beyond_a_budget_ends_the_search():

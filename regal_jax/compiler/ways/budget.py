@@ -60,6 +60,10 @@ HIGHER = 0.2
 """While all that was tried is within the budget, the next limit is higher by this share of what it
 is beyond the arguments, at least: orders behind the scheduler may need less than a plan says."""
 
+KEPT = 4
+"""Plans of larger budgets that a smaller one begins with, at most; these compilations are beyond
+those that it may make."""
+
 FUSED = 8
 """Ways that are compiled with fused sums, at most, where nothing else is within the budget."""
 
@@ -115,8 +119,9 @@ class BudgetSearch:
             if self._reordered(self.attempts.plain, budget).needs.total > budget:
                 self._try_loops()
                 self._try_cuts(budget)
-            loops, most = self._loops(budget), self._compiled() + compilations
+            loops = self._loops(budget)
             self._try_other_forms(loops, budget)
+            most = self._compiled() + compilations
             while self._compiled() < most and not self._is_enough(budget):
                 limit = self._limits_of(loops).next(budget, self.attempts.plain.needs)
                 if limit is None or time.perf_counter() > late:
@@ -248,12 +253,11 @@ class Limits:
 
     def kept(self, budget: int) -> list[int]:
         """Limits whose programs were within the larger budget that they were tried for, and aren't
-        within this, the highest first; none that is far beyond it."""
-        return [
-            limit
-            for limit, total in sorted(self.totals.items(), reverse=True)
-            if budget < total <= self.judged[limit] and limit <= FAR * budget
+        within this: of the lowest few, the highest first."""
+        found = [
+            limit for limit, total in self.totals.items() if budget < total <= self.judged[limit]
         ]
+        return sorted(found)[:KEPT][::-1]
 
     def next(self, budget: int, plain: Needs) -> int | None:
         """The next limit to try: those that just fit are closed in on. None where all is tried."""

@@ -109,7 +109,7 @@ class BudgetSearch:
 
         Args:
           budget: bytes of one device.
-          compilations: of plans, at most.
+          compilations: of plans, at most, besides KEPT of larger budgets and FUSED ways.
           time_limit: seconds, for these.
         """
         if self.attempts.plain.needs.is_refused:
@@ -120,7 +120,7 @@ class BudgetSearch:
                 self._try_loops()
                 self._try_cuts(budget)
             loops = self._loops(budget)
-            self._try_other_forms(loops, budget)
+            self._try_other_forms(loops, budget, late)
             most = self._compiled() + compilations
             while self._compiled() < most and not self._is_enough(budget):
                 limit = self._limits_of(loops).next(budget, self.attempts.plain.needs)
@@ -153,10 +153,10 @@ class BudgetSearch:
         return min(self.attempts.all, key=lambda one: rank(one.needs, budget))
 
     def _is_enough(self, budget: int) -> bool:
-        needs, plain = self._best(budget).needs, self.attempts.plain.needs
-        if needs.total > budget or plain.is_refused:
+        best, plain = self._best(budget), self.attempts.plain.needs
+        if best.needs.total > budget or plain.is_refused or best.way.fuses_sums:
             return False
-        return needs.work <= (ENOUGH_TIME if plain.seconds else ENOUGH) * plain.work
+        return best.needs.work <= (ENOUGH_TIME if plain.seconds else ENOUGH) * plain.work
 
     def _limits_of(self, loops: int) -> "Limits":
         if loops not in self._limits:
@@ -225,11 +225,15 @@ class BudgetSearch:
         limits.totals[limit] = min(totals)
         limits.judged[limit] = budget
 
-    def _try_other_forms(self, loops: int, budget: int) -> None:
+    def _try_other_forms(self, loops: int, budget: int, late: float) -> None:
         """Compiles plans that were within a larger budget in the forms that these didn't take, the
         highest limit first, until one is within this."""
+        if self._is_enough(budget):
+            return
         limits = self._limits_of(loops)
         for limit in limits.kept(budget):
+            if time.perf_counter() > late:
+                return
             self._try(loops, limit, budget)
             if limits.totals[limit] <= budget:
                 return

@@ -69,7 +69,7 @@ def fit(
       memory_budget: bytes of one device, such as "16GiB": arguments, results, temporaries, code.
       accelerator: what to compile for, such as "h100"; by default this machine's CPU.
       in_shardings: see ``rj.measure``.
-      compilations: of plans, at most, besides the plain one and orders in segments.
+      compilations: of plans, at most, besides the plain one, orders in segments and fused sums.
       evaluations: of each search for a plan.
       seed: of everything random.
 

@@ -41,7 +41,7 @@ FUSED_SUMS: Mapping[str, Any] = {
     )
 }
 """Compiler options for CPUs: reductions are fused with what makes their operands, which the library
-for them reads from memory. Slower than the library, though FLOPs are the same."""
+for them reads from memory. Often slower than the library, though FLOPs are level."""
 
 LEAN = "lean_loops"
 """The name of a program that is as it is but for its loops."""

@@ -304,10 +304,11 @@ def budgets(rows: Sequence[Row], ours: str) -> list[dict[str, str]]:
     many the results alone are not, and the work of the first over the plain ones'."""
     curves, lines = Curves(rows, ours), []
     for share in BUDGETS:
-        found = {name: curves.needs(name, f"{ours} {share}") for name in curves.names}
+        method = f"{ours} {share}"
+        found = {name: curves.needs(name, method) for name in curves.names}
         within = {name: one[1] for name, one in found.items() if one and one[0] <= share}
         line = {"budget": f"{share:.0%}", "within": f"{len(within)} of {len(found)}"}
-        line["by fused sums"] = str(sum(curves.fuses(one, f"{ours} {share}") for one in within))
+        line["by fused sums"] = str(sum(curves.fuses(one, method) for one in within))
         line["results take more"] = str(sum(curves.results(one) > share for one in found))
         lines.append(line | {curves.work: mean(within) if within else ""})
     return lines

@@ -169,6 +169,46 @@ def test_a_smaller_budget_has_the_plans_of_a_larger_in_other_forms():
     assert second.needs.total == 40
 
 
+def planned(search):
+    """The limits that plans are searched for from now on."""
+    limits, plan = [], search.attempts.plan
+
+    def noted(loops, limit):
+        limits.append(limit)
+        return plan(loops, limit)
+
+    search.attempts.plan = noted
+    return limits
+
+
+def test_no_order_is_searched_where_the_program_fits_as_it_is():
+    search = searching(Judging(lambda way: (100, 1.0)))
+    search.attempts.lines = None
+    assert search.within(100) == search.attempts.plain
+
+
+def test_no_plan_of_a_larger_budget_is_tried_when_time_is_up():
+    judge = Judging(lambda way: (100 if not way.runs else 60 if way.near == ANY else 40, 1.5), None)
+    search = searching(judge)
+    search.within(61, compilations=1)
+    limits = planned(search)
+    search.within(59, compilations=1, time_limit=0)
+    assert not limits
+
+
+def test_fused_sums_are_never_enough():
+    """Plans are searched for a budget that fused sums keep, as for any."""
+    judge = Judging(lambda way: (0, 1.0), target=None)
+    search = searching(judge)
+    peak = search.attempts.lines(0).plain.peak
+    judge.needs = lambda way: (int((0.5 if way.fuses_sums else 0.95) * peak), 1.0)
+    search = searching(judge)
+    assert search.within(int(0.9 * peak)).way.fuses_sums
+    limits = planned(search)
+    assert search.within(int(0.8 * peak)).way.fuses_sums
+    assert limits
+
+
 def test_sums_are_fused_as_a_last_resort():
     def needs(way):
         return (40 if way.fuses_sums else 60 if way.runs else 100), 1.0 + 0.5 * bool(way.runs)

@@ -7,6 +7,7 @@ result, or a sum that would have to wait for many products, it is a kernel too. 
 close to that, not the same: the compiler judges in the end.
 """
 
+import dataclasses
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -72,13 +73,14 @@ def kernels(
     """
     results = frozenset(program.bases())
     read_whole = _read_whole(program)
+    partial = _partial_sums(program)
     made = frozenset(value for op in program.ops for value in op.writes)
     sources: dict[int, frozenset[int]] = {}
     ops = []
     for number, op in enumerate(program.ops):
         reads = frozenset().union(*(sources.get(v, frozenset((v,))) for v in op.reads))
         is_kept = not results.isdisjoint(op.writes) or not read_whole.isdisjoint(op.writes)
-        is_kept |= not sums_wait and _is_large_sum(program, op, reads & made)
+        is_kept |= not sums_wait and number in partial and _holds_much(program, op, reads & made)
         if is_cheap(op) and not is_kept and len(reads) <= MOST_SOURCES:
             sources |= dict.fromkeys(op.writes, reads)
         else:
@@ -87,6 +89,21 @@ def kernels(
     making, kept = Making(program), frozenset(ops)
     insides = tuple(making.of(program.ops[number].reads, kept) for number in ops)
     return Kernels(program, tuple(ops), insides, _graph(program, ops, insides, results, donated))
+
+
+def with_results_early(kernels: Kernels) -> Kernels:
+    """As compilers have it: results have memory from the start, donated arguments' or their own."""
+    graph = kernels.graph
+    made = graph.persistent & (graph.producer >= 0)
+    donated = ~graph.persistent & (graph.producer < 0)
+    own = max(int(graph.size[made].sum() - graph.size[donated].sum()), 0)
+    graph = dataclasses.replace(
+        graph,
+        size=np.where(made, 0, graph.size),
+        persistent=graph.persistent | donated,
+        workspace=graph.workspace + own,
+    )
+    return kernels._replace(graph=graph)
 
 
 def is_cheap(op) -> bool:
@@ -100,10 +117,15 @@ def bytes_of(program: FlatProgram, value: int) -> int:
     return 0 if aval is None else value_bytes(aval)
 
 
-def _is_large_sum(program: FlatProgram, op, held: Iterable[int]) -> bool:
-    """Whether an op is a sum for which much is held in memory: these values."""
-    if _kind(op) not in _SUMS:
-        return False
+def _partial_sums(program: FlatProgram) -> frozenset[int]:
+    """Sums that other sums alone read, by number."""
+    sums = {number for number, op in enumerate(program.ops) if _kind(op) in _SUMS}
+    whole = {v for n, op in enumerate(program.ops) if n not in sums for v in op.reads}
+    return frozenset(n for n in sums if whole.isdisjoint(program.ops[n].writes))
+
+
+def _holds_much(program: FlatProgram, op, held: Iterable[int]) -> bool:
+    """Whether much is held in memory for an op: these values."""
     own, of = (sum(bytes_of(program, v) for v in values) for values in (op.writes, held))
     return of > max(MOST_HELD * own, LITTLE)
 

@@ -1,5 +1,7 @@
 """Plans of a program's kernels: which run again, so that it needs less memory."""
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +37,7 @@ class Lines:
       orders: the program's own and that of least memory, which are cut, too.
       given: bytes of arguments and of constants.
       plain: the order that needs the least memory, with each kernel once.
+      within: the least work within a limit, or the least peak; each is looked for once.
       floor: a limit that there is no plan within.
     """
 
@@ -55,13 +58,13 @@ class Lines:
         self.given = int(graph.size[(graph.producer < 0) & (graph.consumers.lengths() > 0)].sum())
         self.plain = min((one.plain for one in self._searches.values()), key=lambda one: one.peak)
         self.floor = 0
+        self.within: Callable[[int], Named] = functools.cache(self._within)
 
     def limit(self, share: float) -> int:
         """Bytes: a share of what the plain order needs beyond what is given."""
         return self.given + int(share * (self.plain.peak - self.given))
 
-    def within(self, limit: int) -> Named:
-        """The least work within a limit, or the least peak."""
+    def _within(self, limit: int) -> Named:
         most = self._evaluations
         if found := plans_within(self._searches, limit, GREEDY * most, most):
             name = min(found, key=lambda name: found[name].work)

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 
 from regal_jax.compiler.barriers.cuts import cut_at
+from regal_jax.compiler.barriers.kernels import Kernels, with_results_early
 from regal_jax.compiler.recompute.emission import ANY
 from regal_jax.compiler.recompute.plans import Lines, Named
 from regal_jax.compiler.ways.judge import LEAN, Attempt, Judge, Needs, Way
@@ -36,8 +37,6 @@ class Attempts:
       how: base orders, plans and orders behind the scheduler are searched for.
 
     Attributes:
-      lines: of the program with such loops.
-      plan: of these, the one within a limit; the same whenever it is asked for.
       all: what the compiler didn't refuse, XLA's own choice first.
 
     Raises CompilerError where the compiler refuses the program as it is, but for its size: it then
@@ -47,11 +46,8 @@ class Attempts:
     def __init__(self, judge: Judge, how: Search):
         self.judge, self._how = judge, how
         on = judge.target and judge.target.specification
-        self.lines: Callable[[int], Lines] = functools.cache(
-            lambda loops: Lines(judge.versions[loops].kernels, how, on)
-        )
-        self.plan: Callable[[int, int], Named] = functools.cache(
-            lambda loops, limit: self.lines(loops).within(limit)
+        self._lines: Callable[[int, bool], Lines] = functools.cache(
+            lambda loops, early: Lines(_kernels(judge, loops, early), how, on)
         )
         plain = Way(PLAIN)
         try:
@@ -59,6 +55,10 @@ class Attempts:
         except DeviceMemoryError:
             first = Attempt(plain, _too_large(judge))
         self._known: dict[Way, Attempt | None] = {plain: first}
+
+    def lines(self, loops: int, early: bool = False) -> Lines:
+        """Plans of the program with such loops; early: results are held from the start."""
+        return self._lines(loops, early)
 
     @property
     def all(self) -> list[Attempt]:
@@ -87,6 +87,11 @@ class Attempts:
             except CompilerError:
                 self._known[way] = None
         return self._known[way]
+
+
+def _kernels(judge: Judge, loops: int, early: bool) -> Kernels:
+    of = judge.versions[loops].kernels
+    return with_results_early(of) if early else of
 
 
 def _too_large(judge: Judge) -> Needs:

@@ -64,6 +64,11 @@ KEPT = 4
 """Plans of larger budgets that a smaller one begins with, at most; these compilations are beyond
 those that it may make."""
 
+MUCH = 0.1
+"""Of a budget beyond the arguments: where results take more, plans with results held from the start
+are tried, too. What is made while they aren't yet can lie in their memory, so that others need less
+of programs with large temporaries."""
+
 FUSED = 8
 """Ways that are compiled with fused sums, at most, where nothing else is within the budget."""
 
@@ -100,7 +105,7 @@ class BudgetSearch:
         cpu = "reordered cpu" if reorders else "cpu"
         kind = cpu if self._is_for_cpus else "accelerator"
         self._forms, self._reach = FORMS[kind], REACH[kind] if reorders else 0.0
-        self._limits: dict[int, Limits] = {}
+        self._limits: dict[tuple[int, bool], Limits] = {}
 
     def within(
         self, budget: int, *, compilations: int = COMPILATIONS, time_limit: float | None = None
@@ -109,7 +114,8 @@ class BudgetSearch:
 
         Args:
           budget: bytes of one device.
-          compilations: of plans, at most, besides KEPT of larger budgets and FUSED ways.
+          compilations: of plans, at most, besides KEPT of larger budgets and FUSED ways; as many
+            again where nothing is within the budget and results take much.
           time_limit: seconds, for these.
         """
         if self.attempts.plain.needs.is_refused:
@@ -120,13 +126,9 @@ class BudgetSearch:
                 self._try_loops()
                 self._try_cuts(budget)
             loops = self._loops(budget)
-            self._try_other_forms(loops, budget, late)
-            most = self._compiled() + compilations
-            while self._compiled() < most and not self._is_enough(budget):
-                limit = self._limits_of(loops).next(budget, self.attempts.plain.needs)
-                if limit is None or time.perf_counter() > late:
-                    break
-                self._try(loops, limit, budget)
+            self._try_plans(loops, budget, compilations, late)
+            if self._best(budget).needs.total > budget and self._takes_much_by_results(budget):
+                self._try_plans(loops, budget, compilations, late, early=True)
             is_timed = self.attempts.plain.needs.seconds > 0
             if is_timed and not self._is_enough(budget) and time.perf_counter() < late:
                 self._try_forms(self._best(budget).way)
@@ -138,7 +140,8 @@ class BudgetSearch:
         """Compiles plans of a share of the bytes beyond the arguments that orders alone need."""
         self._try_loops()
         for loops in range(len(self.attempts.judge.versions)):
-            self._try(loops, self.attempts.lines(loops).limit(share), 0)
+            limits = self._limits_of(loops)
+            self._try(limits, limits.lines.limit(share), 0)
 
     def _compiled(self) -> int:
         """Ways but for orders behind the scheduler."""
@@ -158,10 +161,16 @@ class BudgetSearch:
             return False
         return best.needs.work <= (ENOUGH_TIME if plain.seconds else ENOUGH) * plain.work
 
-    def _limits_of(self, loops: int) -> "Limits":
-        if loops not in self._limits:
-            self._limits[loops] = Limits(self.attempts.lines(loops))
-        return self._limits[loops]
+    def _limits_of(self, loops: int, *, early: bool = False) -> "Limits":
+        if (loops, early) not in self._limits:
+            self._limits[loops, early] = Limits(self.attempts.lines(loops, early), loops)
+        return self._limits[loops, early]
+
+    def _takes_much_by_results(self, budget: int) -> bool:
+        """Whether it matters that compilers hold results from the start."""
+        graph, plain = self.attempts.judge.kernels.graph, self.attempts.plain.needs
+        made = int(graph.size[graph.persistent & (graph.producer >= 0)].sum())
+        return made > MUCH * (budget - plain.arguments)
 
     def _try_loops(self) -> None:
         """Compiles the program with each kind of lean loops."""
@@ -212,12 +221,27 @@ class BudgetSearch:
         fit = [loops for loops, total in lean.items() if total <= budget]
         return min(fit) - 1 if fit else len(self.attempts.judge.versions) - 1
 
-    def _try(self, loops: int, limit: int, budget: int) -> None:
+    def _try_plans(
+        self, loops: int, budget: int, compilations: int, late: float, *, early: bool = False
+    ) -> None:
+        """Compiles plans for limits that close in on the budget."""
+        if self._is_enough(budget):
+            return
+        limits = self._limits_of(loops, early=early)
+        self._try_other_forms(limits, budget, late)
+        most = self._compiled() + compilations
+        while self._compiled() < most and not self._is_enough(budget):
+            limit = limits.next(budget, self.attempts.plain.needs)
+            if limit is None or time.perf_counter() > late:
+                return
+            self._try(limits, limit, budget)
+
+    def _try(self, limits: "Limits", limit: int, budget: int) -> None:
         """Compiles the plan of a limit, form by form until it is within the budget."""
-        plan, limits = self.attempts.plan(loops, limit), self._limits_of(loops)
+        plan = limits.lines.within(limit)
         totals = [2 * self.attempts.plain.needs.total]
         for near, compact in self._forms:
-            one = self.attempts.of(by_plan(plan, near, compact=compact, loops=loops))
+            one = self.attempts.of(by_plan(plan, near, compact=compact, loops=limits.loops))
             if one is not None:
                 totals.append(self._reordered(one, budget).needs.total)
                 if totals[-1] <= budget:
@@ -225,16 +249,13 @@ class BudgetSearch:
         limits.totals[limit] = min(totals)
         limits.judged[limit] = budget
 
-    def _try_other_forms(self, loops: int, budget: int, late: float) -> None:
+    def _try_other_forms(self, limits: "Limits", budget: int, late: float) -> None:
         """Compiles plans that were within a larger budget in the forms that these didn't take, the
         highest limit first, until one is within this."""
-        if self._is_enough(budget):
-            return
-        limits = self._limits_of(loops)
         for limit in limits.kept(budget):
             if time.perf_counter() > late:
                 return
-            self._try(loops, limit, budget)
+            self._try(limits, limit, budget)
             if limits.totals[limit] <= budget:
                 return
 
@@ -243,15 +264,16 @@ class Limits:
     """Limits of plans that were compiled, and the next for a budget.
 
     Args:
-      lines: the plans.
+      lines: the plans. loops: of the program, as in ``Way``.
 
     Attributes:
+      lines, loops: as given.
       totals: of each limit, the least bytes that the compiler says.
       judged: the budget that each limit was last tried for.
     """
 
-    def __init__(self, lines: Lines):
-        self._lines = lines
+    def __init__(self, lines: Lines, loops: int = 0):
+        self.lines, self.loops = lines, loops
         self.totals: dict[int, int] = {}
         self.judged: dict[int, int] = {}
 
@@ -267,23 +289,23 @@ class Limits:
         """The next limit to try: those that just fit are closed in on. None where all is tried."""
         if not self.totals:
             return budget - int(SLACK * budget)
-        step, most = max(1, int(CLOSE * budget)), self._lines.plain.peak
+        step, most = max(1, int(CLOSE * budget)), self.lines.plain.peak
         low = max((limit for limit, total in self.totals.items() if total <= budget), default=0)
         if not low:
             is_far = min(self.totals.values()) > FAR * budget
             return None if is_far else self._lower(budget, plain, step)
         high = min((limit for limit in self.totals if limit > low), default=0)
         limit = (low + high) // 2 if high else min(self._higher(low, budget, plain), most)
-        return None if limit <= self._lines.floor or limit - low < step else limit
+        return None if limit <= self.lines.floor or limit - low < step else limit
 
     def _lower(self, budget: int, plain: Needs, step: int) -> int | None:
         """While nothing is within the budget: lower than what has a plan, but not so low that there
         is none."""
-        floor, given = self._lines.floor, self._lines.given
+        floor, given = self.lines.floor, self.lines.given
         bottom = max(floor, given)
         high = min((limit for limit in self.totals if limit > floor), default=0)
         scaled = self._scaled(high, budget, plain) if high else 0
-        top = high or self._lines.plain.peak
+        top = high or self.lines.plain.peak
         limit = min(given + int(LOWER * (scaled - given)), top - LEAST_STEPS * step)
         if limit <= bottom:
             limit = (bottom + top) // 2
@@ -291,15 +313,13 @@ class Limits:
 
     def _higher(self, low: int, budget: int, plain: Needs) -> int:
         """While all is within the budget."""
-        by_share = low + int(HIGHER * (low - self._lines.given))
+        by_share = low + int(HIGHER * (low - self.lines.given))
         return max(by_share, self._scaled(low, budget, plain))
 
     def _scaled(self, limit: int, budget: int, plain: Needs) -> int:
         """The limit that takes the budget, if bytes beyond the arguments are in proportion."""
         of = max(self.totals[limit] - plain.arguments, 1)
-        return self._lines.given + int(
-            (limit - self._lines.given) * (budget - plain.arguments) / of
-        )
+        return self.lines.given + int((limit - self.lines.given) * (budget - plain.arguments) / of)
 
 
 def pareto(attempts: Sequence[Attempt]) -> list[Attempt]:

@@ -183,7 +183,7 @@ def _plans(attempts: Attempts, trade: Trade, loops: int, left: Callable[[], floa
     lines, plain = attempts.lines(loops), attempts.plain.needs
     ways, costs = list[Way](), list[Cost]()
     for limit in map(lines.limit, SHARES):
-        made = attempts.plan(loops, limit)
+        made = lines.within(limit)
         if made.plan.peak > limit or not left():
             break
         ways.append(by_plan(made, loops=loops))

@@ -7,7 +7,7 @@ import pytest
 
 import regal_jax as rj
 from regal_jax.compiler.barriers.emission import in_segments, program_of
-from regal_jax.compiler.barriers.kernels import kernels
+from regal_jax.compiler.barriers.kernels import kernels, with_results_early
 from tests.compiler.barriers.programs import kernels_of, random_function, random_order, traced
 from tests.compiler.barriers.test_emission import op_by_op, same
 
@@ -20,8 +20,8 @@ def graph_of(function, *shapes):
     return kernels_of(traced(function, *(shapes or (MATRIX,)))).graph
 
 
-def three_products(x):
-    return jnp.tanh(x @ x + x.T @ x + x @ x.T).sum()
+def four_products(x):
+    return jnp.tanh(x @ x + x.T @ x + x @ x.T + x.T @ x.T).sum()
 
 
 def test_a_sum_of_many_products_is_made_one_by_one():
@@ -51,8 +51,8 @@ def test_arguments_are_no_burden():
 
 def test_little_is_no_burden():
     small = jax.ShapeDtypeStruct((8, 8), jnp.float32)
-    large = graph_of(three_products, MATRIX)
-    assert large.num_ops == graph_of(three_products, small).num_ops + 1
+    large = graph_of(four_products, MATRIX)
+    assert large.num_ops == graph_of(four_products, small).num_ops + 1
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -65,5 +65,31 @@ def test_programs_compute_the_same_whatever_is_in_memory(seed):
 
 
 def test_sums_may_wait():
-    program = program_of(traced(three_products, MATRIX))
+    program = program_of(traced(four_products, MATRIX))
     assert len(kernels(program, sums_wait=True).ops) == len(kernels(program).ops) - 1
+
+
+def test_only_sums_that_sums_read_are_made_early():
+    """What else is read beside a sum of products is in memory anyway, or fuses with its readers."""
+
+    def function(x):
+        total = x @ x + x.T @ x + x @ x.T
+        return jnp.tanh(total).sum() + jnp.exp(total).sum()
+
+    program = program_of(traced(function, MATRIX))
+    assert kernels(program, sums_wait=True).ops == kernels(program).ops
+
+
+@pytest.mark.parametrize("donated", [frozenset(), frozenset({0})])
+def test_results_have_memory_from_the_start(donated):
+    def function(x):
+        y = jnp.sort(x)
+        return y, jnp.sort(y @ y)
+
+    program = program_of(traced(function, MATRIX))
+    found = kernels(program, donated)
+    early = with_results_early(found)
+    assert (early.ops, early.insides) == (found.ops, found.insides)
+    schedule = rj.optimize(early.graph, num_devices=1, evaluations=10)
+    temporary, own = BYTES, 2 * BYTES - len(donated) * BYTES
+    assert schedule.peak_memory[0] == BYTES + own + temporary

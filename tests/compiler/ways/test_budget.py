@@ -171,14 +171,32 @@ def test_a_smaller_budget_has_the_plans_of_a_larger_in_other_forms():
 
 def planned(search):
     """The limits that plans are searched for from now on."""
-    limits, plan = [], search.attempts.plan
+    limits, lines = [], search.attempts.lines(0)
+    plan = lines.within
 
-    def noted(loops, limit):
+    def noted(limit):
         limits.append(limit)
-        return plan(loops, limit)
+        return plan(limit)
 
-    search.attempts.plan = noted
+    lines.within = noted
     return limits
+
+
+def test_plans_with_results_from_the_start_follow_where_nothing_fits():
+    """Only where results take much of the budget, and as many as before."""
+
+    def searched(budget):
+        search, asked = searching(Judging(lambda way: (100, 1.0))), []
+        lines = search.attempts.lines
+        search.attempts.lines = lambda *which: asked.append(which) or lines(*which)
+        search.within(budget, compilations=2)
+        return any(early for _, *rest in asked for early in rest)
+
+    graph = kernels_of(TRACED).graph
+    results = int(graph.size[graph.persistent & (graph.producer >= 0)].sum())
+    assert not searched(100)
+    assert searched(90)
+    assert results > 0.1 * 90
 
 
 def test_no_order_is_searched_where_the_program_fits_as_it_is():
@@ -215,10 +233,10 @@ def test_sums_are_fused_as_a_last_resort():
 
     judge = Judging(needs, target=None)
     search = searching(judge)
-    by_plan = search.within(60)
+    by_plan = search.within(60, compilations=2)
     assert (by_plan.needs.total, by_plan.way.fuses_sums) == (60, False)
     assert not any(way.fuses_sums for way in judge.seen)
-    fused = search.within(50)
+    fused = search.within(50, compilations=2)
     assert (fused.way, fused.needs.flops) == (with_fused_sums(Way(PLAIN)), 1.0)
     assert [way.fuses_sums for way in judge.seen] == [False] * (len(judge.seen) - 1) + [True]
     assert search.within(60) == by_plan

@@ -19,6 +19,7 @@ from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.compiler.ways.attempts import EVALUATIONS, Attempts
 from regal_jax.compiler.ways.budget import COMPILATIONS, BudgetSearch, pareto, too_little
 from regal_jax.compiler.ways.judge import Attempt, Judge, Needs, flops_ratio, judge_of
+from regal_jax.compiler.ways.least import least_bytes
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.settings import Search
 from regal_jax.errors import LimitError, OptionError
@@ -186,9 +187,11 @@ def check_fits(judge: Judge, best: Attempt, budget: int, more: str = "") -> None
         f"results {human_bytes(needs.memory.output - needs.memory.donated)}",
         *_largest_op(judge.kernels),
     ]
+    least = needs.arguments + least_bytes(judge)
+    never = f"; no way needs less than {human_bytes(least)}" if least > budget else ""
     raise LimitError(
-        f"{too_little(needs, budget)}, of which {', '.join(held)}; {more}a smaller batch, donated"
-        " arguments or more devices may help"
+        f"{too_little(needs, budget)}, of which {', '.join(held)}{never}; {more}a smaller batch,"
+        " donated arguments or more devices may help"
     )
 
 

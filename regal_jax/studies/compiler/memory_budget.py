@@ -13,10 +13,10 @@ import numpy as np
 
 from regal_jax.compiler.accelerators.accelerator import Accelerator
 from regal_jax.compiler.accelerators.measure import placed
-from regal_jax.compiler.barriers.emission import donated_arguments
 from regal_jax.compiler.ways.attempts import EVALUATIONS, Attempts
 from regal_jax.compiler.ways.budget import COMPILATIONS, BudgetSearch, pareto
 from regal_jax.compiler.ways.judge import KEEP_BARRIERS, Attempt, Judge, Needs, Way, judge_of
+from regal_jax.compiler.ways.least import least_bytes
 from regal_jax.compiler.xla import settings as xla_settings
 from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
@@ -24,7 +24,6 @@ from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED
 from regal_jax.datasets import jax_train_steps
 from regal_jax.datasets.jax_train_steps import Program
 from regal_jax.errors import CompilerError, LimitError
-from regal_jax.graphs.importers.jax.values import value_bytes
 from regal_jax.reporting import progress
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.statistics import geometric_mean
@@ -55,7 +54,7 @@ PRICE = 0.005
 """More work than a share of this has a price to compare."""
 
 EXTRA_COLUMNS = (KEY, "accelerator", "jax", "compilations", "evaluations", "point")
-RESULTS = "result_bytes"
+LEAST = "least_bytes"
 """Of a program's results that lie in no donated argument: no way to run it takes fewer."""
 
 FUSES = "fuses_sums"
@@ -183,20 +182,13 @@ def _rows(
         for each, point, needs in named
         for metric, value in _values(needs).items()
     ]
-    single = [(PLAIN, RESULTS, result_bytes(judge.traced))]
+    single = [(PLAIN, LEAST, float(least_bytes(judge)))]
     single += [(share, FUSES, float(one.way.fuses_sums)) for share, one in fitted.items()]
     single += [(method, _LAST_METRIC, spent)]
     return rows + [
         common | {"method": of, "metric": metric, "value": value, "point": ""}
         for of, metric, value in single
     ]
-
-
-def result_bytes(traced: Any) -> float:
-    """Of a traced program's results that lie in no donated argument."""
-    given, program = donated_arguments(traced), traced.jaxpr
-    donated = sum(value_bytes(program.in_avals[number]) for number in given)
-    return float(max(0, sum(map(value_bytes, program.out_avals)) - donated))
 
 
 def _values(needs: Needs) -> dict[str, float]:
@@ -290,9 +282,9 @@ class Curves:
         """Of the plain program, beyond the arguments."""
         return self._of[name, PLAIN, "", "total_bytes"]
 
-    def results(self, name: str) -> float:
-        """The share of these that the results take."""
-        return self._of[name, PLAIN, "", RESULTS] / self.plain_bytes(name)
+    def least(self, name: str) -> float:
+        """The share of these that every way needs (``least_bytes``)."""
+        return self._of[name, PLAIN, "", LEAST] / self.plain_bytes(name)
 
     def fuses(self, name: str, method: str) -> bool:
         """Whether a budget is kept by fused sums; older rows, which don't say, know none."""
@@ -300,8 +292,8 @@ class Curves:
 
 
 def budgets(rows: Sequence[Row], ours: str) -> list[dict[str, str]]:
-    """A line a budget: how many programs are within it, how many of these by fused sums, of how
-    many the results alone are not, and the work of the first over the plain ones'."""
+    """A line a budget: how many programs are within it, how many of these by fused sums, how many
+    can't be, whatever the way, and the work of the first over the plain ones'."""
     curves, lines = Curves(rows, ours), []
     for share in BUDGETS:
         method = f"{ours} {share}"
@@ -309,7 +301,7 @@ def budgets(rows: Sequence[Row], ours: str) -> list[dict[str, str]]:
         within = {name: one[1] for name, one in found.items() if one and one[0] <= share}
         line = {"budget": f"{share:.0%}", "within": f"{len(within)} of {len(found)}"}
         line["by fused sums"] = str(sum(curves.fuses(one, method) for one in within))
-        line["results take more"] = str(sum(curves.results(one) > share for one in found))
+        line["none can be"] = str(sum(curves.least(one) > share for one in found))
         lines.append(line | {curves.work: mean(within) if within else ""})
     return lines
 

@@ -3,17 +3,24 @@
 What a run reads from far before, and what a repeated run reads at all, goes through an optimisation
 barrier beside what was made last. So no compiler merges the repeated work with the first, or begins
 with it earlier, or keeps for it what cheap ops make again. Kernels that are close to each other
-have no barrier between them, and fuse as they would. The arithmetic is the same, op by op.
+have no barrier between them, and fuse as they would. The number that a constant array is made of
+goes through one, too, where a scatter writes upon the array, or a kernel is one: compilers make
+equal arrays once, keep that and copy it. The arithmetic is the same, op by op.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jax.extend.core import Literal
 
 from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.compiler.barriers.making import Inside, Making
-from regal_jax.graphs.importers.jax.flat_program import FlatProgram
+from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram, value_of
+
+_SCATTERS = frozenset(("scatter", "scatter-add", "scatter_add", "scatter_min", "scatter_max"))
 
 ANY = 2**31
 """Runs that no program has: nothing is far."""
@@ -57,16 +64,34 @@ class _Memory:
             self._fence(fenced)
         self._done.add(self._key(op, inside.sources))
         writes = self._ops[op].writes
-        known = self.after((*inside.ops, op))
+        known = self.after((*inside.ops, op), self._blank(op, inside))
         self._put(writes, [known[value] for value in writes])
         self._read.update(dict.fromkeys((*inside.sources, *writes), len(self._done)))
         self._latest = writes[0]
 
-    def after(self, ops: Sequence[int]) -> dict[int, Any]:
-        """All arrays, when these ops have run, too."""
-        known = dict(self._known)
-        self._program.run(ops, known)
+    def after(
+        self, ops: Sequence[int], made: Mapping[int, Any] = MappingProxyType({})
+    ) -> dict[int, Any]:
+        """All arrays, when these ops have run, too, but for those that are made already."""
+        known = {**self._known, **made}
+        self._program.run([op for op in ops if not made.keys() & self._ops[op].writes], known)
         return known
+
+    def _blank(self, op: int, inside: Inside) -> dict[int, Any]:
+        """The constant array that a kernel writes upon, or is, made after something it reads."""
+        step, makers = self._ops[op].steps[-1], [self._ops[one] for one in (*inside.ops, op)]
+        upon = step.inputs[:1] if step.equation.primitive.name in _SCATTERS else step.outputs
+        found = [maker for maker in makers if maker.writes == upon and _is_constant(maker)]
+        made = [value for value in inside.sources if value not in self._given]
+        beside = made[0] if made else self._latest
+        if not found or beside is None:
+            return {}
+        (blank,) = found[0].writes
+        aval, number = self._program.avals[blank], value_of(found[0].steps[-1].inputs[0], {})
+        pair = jnp.asarray(number, aval.dtype), self._known[beside]
+        scalar, array = jax.lax.optimization_barrier(pair)
+        self._put((beside,), (array,))
+        return {blank: jnp.broadcast_to(scalar, aval.shape)}
 
     def _far(self, op: int, sources: Sequence[int]) -> Sequence[int]:
         """What an op must not read without a barrier."""
@@ -90,3 +115,9 @@ class _Memory:
 
     def _key(self, op: int, sources: Sequence[int]) -> tuple:
         return op, *((value, self._version[value]) for value in sources)
+
+
+def _is_constant(op: FlatOp) -> bool:
+    """Whether an op makes an array of one number."""
+    equation, inputs, _ = op.steps[-1]
+    return equation.primitive.name == "broadcast_in_dim" and isinstance(inputs[0], Literal)

@@ -1,3 +1,5 @@
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -6,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regal_jax.compiler.barriers.emission import with_program
-from regal_jax.compiler.recompute.emission import program_in_runs
+from regal_jax.compiler.recompute.emission import ANY, program_in_runs
 from regal_jax.compiler.ways.judge import KEEP_BARRIERS
 from tests.compiler.barriers.programs import kernels_of, random_function, random_order, traced
 from tests.compiler.barriers.test_emission import PROGRAMS, op_by_op, same
@@ -78,3 +80,45 @@ def test_random_numbers_are_the_same_again():
     twice = [op for op in range(kernels.graph.num_ops) for _ in range(2)]
     arguments = np.random.default_rng(0).normal(size=(2, 4, 4)).astype(np.float32)
     same(op_by_op(in_runs(trace, kernels, twice, 1), *arguments), op_by_op(trace, *arguments))
+
+
+def gathered(a, b):
+    """Gradients of two gathers, each a scatter upon zeros."""
+    return jax.grad(lambda x: (jnp.tanh((x @ b)[jnp.array([0, 2])]) @ b).sum() + x[1:3].sum())(a)
+
+
+def of_ones(a, b):
+    """Products with a constant array, far from each other."""
+    return jnp.full((4, 4), 0.5) @ jnp.tanh(a @ b) + jnp.tanh(jnp.full((4, 4), 0.5) @ jnp.sin(a))
+
+
+@pytest.mark.parametrize("near", [0, 2, ANY])
+@pytest.mark.parametrize("function", [gathered, of_ones])
+def test_constant_arrays_compute_the_same(function, near):
+    trace = traced(function)
+    kernels = kernels_of(trace)
+    twice = [op for op in range(kernels.graph.num_ops) for _ in range(2)]
+    arguments = np.random.default_rng(0).normal(size=(2, 4, 4)).astype(np.float32)
+    same(op_by_op(in_runs(trace, kernels, twice, near), *arguments), op_by_op(trace, *arguments))
+
+
+def test_what_a_scatter_writes_upon_is_no_copy():
+    """Equal zeros of two scatters would be made once, kept, and copied for each."""
+
+    def function(x, indices):
+        total = jnp.zeros_like(x).at[indices].add(jnp.sort(x))
+        return jnp.sort(total) @ jnp.zeros_like(x).at[indices].add(jnp.sort(total))
+
+    shapes = jax.ShapeDtypeStruct((64, 64), jnp.float32), jax.ShapeDtypeStruct((64,), jnp.int32)
+    trace = traced(function, *shapes)
+    kernels = kernels_of(trace)
+    made = in_runs(trace, kernels, range(kernels.graph.num_ops), ANY)
+    plain, ours = (one.lower().compile(dict(KEEP_BARRIERS)).as_text() for one in (trace, made))
+    assert (plain.count(" scatter("), ours.count(" scatter(")) == (2, 2)
+    assert zeros_that_are_copied(plain)
+    assert not zeros_that_are_copied(ours)
+
+
+def zeros_that_are_copied(text):
+    """Names of broadcasts in a compiled program that copies are made of."""
+    return set(re.findall(r" copy\(%?([\w.]*broadcast[\w.]*)\)", text))

@@ -92,18 +92,34 @@ def kernels(
 
 
 def with_results_early(kernels: Kernels) -> Kernels:
-    """As compilers have it: results have memory from the start, donated arguments' or their own."""
+    """As compilers have it: results have memory from the start, donated arguments' or their own,
+    and what is added up to one lies there."""
     graph = kernels.graph
     made = graph.persistent & (graph.producer >= 0)
     donated = ~graph.persistent & (graph.producer < 0)
     own = max(int(graph.size[made].sum() - graph.size[donated].sum()), 0)
     graph = dataclasses.replace(
         graph,
-        size=np.where(made, 0, graph.size),
+        size=np.where(_in_results(kernels, made), 0, graph.size),
         persistent=graph.persistent | donated,
         workspace=graph.workspace + own,
     )
     return kernels._replace(graph=graph)
+
+
+def _in_results(kernels: Kernels, results: np.ndarray) -> np.ndarray:
+    """bool[T]: results, and of what is added up to one the last sum before, or else one summand."""
+    graph, found = kernels.graph, results.copy()
+    of = [_kind(kernels.program.ops[number]) in _SUMS for number in kernels.ops]
+    once = (graph.producer >= 0) & (graph.consumers.lengths() == 1) & ~graph.persistent
+    for kernel in reversed(np.flatnonzero(of)):
+        outputs, inputs = graph.outputs.row(kernel), graph.inputs.row(kernel)
+        if not found[outputs].all():
+            continue
+        alike = [t for t in inputs if once[t] and graph.size[t] == graph.size[outputs[0]]]
+        if alike:
+            found[max(alike, key=lambda t: of[graph.producer[t]])] = True
+    return found
 
 
 def is_cheap(op) -> bool:

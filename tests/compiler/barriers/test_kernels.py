@@ -93,3 +93,17 @@ def test_results_have_memory_from_the_start(donated):
     schedule = rj.optimize(early.graph, num_devices=1, evaluations=10)
     temporary, own = BYTES, 2 * BYTES - len(donated) * BYTES
     assert schedule.peak_memory[0] == BYTES + own + temporary
+
+
+def test_what_is_added_up_to_a_result_lies_there():
+    def function(x):
+        return x @ x + x.T @ x + x @ x.T + x.T @ x.T + jnp.sort(x) @ x
+
+    found = kernels_of(traced(function, MATRIX))
+    early = with_results_early(found).graph
+    (result,) = np.flatnonzero(found.graph.persistent & (found.graph.producer >= 0))
+    there = set(np.flatnonzero(early.size != found.graph.size)) - {result}
+    last = found.graph.producer[result]
+    sums = [t for t in there if last in found.graph.consumers.row(t)]
+    assert (len(there), len(sums)) == (2, 1)  # of three products, and the first of these
+    assert set(found.graph.inputs.row(found.graph.producer[sums[0]])) >= there - set(sums)

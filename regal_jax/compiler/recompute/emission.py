@@ -9,7 +9,6 @@ equal arrays once, keep that and copy it. The arithmetic is the same, op by op.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -19,8 +18,6 @@ from jax.extend.core import Literal
 from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.compiler.barriers.making import Inside, Making
 from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram, value_of
-
-_SCATTERS = frozenset(("scatter", "scatter-add", "scatter_add", "scatter_min", "scatter_max"))
 
 ANY = 2**31
 """Runs that no program has: nothing is far."""
@@ -41,7 +38,7 @@ def program_in_runs(kernels: Kernels, runs: Sequence[int], near: int) -> Callabl
         memory = _Memory(program, arguments, near)
         for kernel in runs:
             memory.run(kernels.ops[kernel], kernels.insides[kernel])
-        return program.outputs(memory.after(at_last.ops))
+        return program.outputs(memory.after(at_last.ops, {}))
 
     return run
 
@@ -69,18 +66,18 @@ class _Memory:
         self._read.update(dict.fromkeys((*inside.sources, *writes), len(self._done)))
         self._latest = writes[0]
 
-    def after(
-        self, ops: Sequence[int], made: Mapping[int, Any] = MappingProxyType({})
-    ) -> dict[int, Any]:
+    def after(self, ops: Sequence[int], made: Mapping[int, Any]) -> dict[int, Any]:
         """All arrays, when these ops have run, too, but for those that are made already."""
         known = {**self._known, **made}
         self._program.run([op for op in ops if not made.keys() & self._ops[op].writes], known)
         return known
 
     def _blank(self, op: int, inside: Inside) -> dict[int, Any]:
-        """The constant array that a kernel writes upon, or is, made after something it reads."""
+        """The constant array that a kernel writes upon, or is: made after something that it reads,
+        or else after the latest run."""
         step, makers = self._ops[op].steps[-1], [self._ops[one] for one in (*inside.ops, op)]
-        upon = step.inputs[:1] if step.equation.primitive.name in _SCATTERS else step.outputs
+        writes_upon = step.equation.primitive.name.startswith("scatter")
+        upon = step.inputs[:1] if writes_upon else step.outputs
         found = [maker for maker in makers if maker.writes == upon and _is_constant(maker)]
         made = [value for value in inside.sources if value not in self._given]
         beside = made[0] if made else self._latest

@@ -17,6 +17,7 @@ from regal_jax.compiler.ways.attempts import (
     with_fused_sums,
 )
 from regal_jax.compiler.ways.judge import Attempt, Needs, Way
+from regal_jax.compiler.ways.least import result_bytes
 from regal_jax.reporting import progress
 from regal_jax.reporting.tables import human_bytes
 
@@ -168,9 +169,8 @@ class BudgetSearch:
 
     def _takes_much_by_results(self, budget: int) -> bool:
         """Whether it matters that compilers hold results from the start."""
-        graph, plain = self.attempts.judge.kernels.graph, self.attempts.plain.needs
-        made = int(graph.size[graph.persistent & (graph.producer >= 0)].sum())
-        return made > MUCH * (budget - plain.arguments)
+        beyond = budget - self.attempts.plain.needs.arguments
+        return result_bytes(self.attempts.judge) > MUCH * beyond
 
     def _try_loops(self) -> None:
         """Compiles the program with each kind of lean loops."""
@@ -225,7 +225,7 @@ class BudgetSearch:
         self, loops: int, budget: int, compilations: int, late: float, *, early: bool = False
     ) -> None:
         """Compiles plans for limits that close in on the budget."""
-        if self._is_enough(budget):
+        if self._is_enough(budget) or time.perf_counter() > late:
             return
         limits = self._limits_of(loops, early=early)
         self._try_other_forms(limits, budget, late)

@@ -40,13 +40,18 @@ def test_any_runs_compute_the_same(seed, near):
     same(op_by_op(in_runs(trace, kernels, runs, near), *arguments), op_by_op(trace, *arguments))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_run_twice(name):
-    trace = traced(PROGRAMS[name])
+def assert_same_twice(function, near):
+    """A function computes the same with each of its kernels run twice."""
+    trace = traced(function)
     kernels = kernels_of(trace)
     twice = [op for op in range(kernels.graph.num_ops) for _ in range(2)]
     arguments = np.random.default_rng(0).normal(size=(2, 4, 4)).astype(np.float32)
-    same(op_by_op(in_runs(trace, kernels, twice, 2), *arguments), op_by_op(trace, *arguments))
+    same(op_by_op(in_runs(trace, kernels, twice, near), *arguments), op_by_op(trace, *arguments))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_run_twice(name):
+    assert_same_twice(PROGRAMS[name], 2)
 
 
 def skip(a, b):
@@ -75,11 +80,7 @@ def test_random_numbers_are_the_same_again():
         key = jax.random.key(3)
         return jnp.sum(a @ b * jax.random.bernoulli(key, 0.5, (4, 4))) + jnp.sum(a)
 
-    trace = traced(noisy)
-    kernels = kernels_of(trace)
-    twice = [op for op in range(kernels.graph.num_ops) for _ in range(2)]
-    arguments = np.random.default_rng(0).normal(size=(2, 4, 4)).astype(np.float32)
-    same(op_by_op(in_runs(trace, kernels, twice, 1), *arguments), op_by_op(trace, *arguments))
+    assert_same_twice(noisy, 1)
 
 
 def gathered(a, b):
@@ -95,11 +96,7 @@ def of_ones(a, b):
 @pytest.mark.parametrize("near", [0, 2, ANY])
 @pytest.mark.parametrize("function", [gathered, of_ones])
 def test_constant_arrays_compute_the_same(function, near):
-    trace = traced(function)
-    kernels = kernels_of(trace)
-    twice = [op for op in range(kernels.graph.num_ops) for _ in range(2)]
-    arguments = np.random.default_rng(0).normal(size=(2, 4, 4)).astype(np.float32)
-    same(op_by_op(in_runs(trace, kernels, twice, near), *arguments), op_by_op(trace, *arguments))
+    assert_same_twice(function, near)
 
 
 def test_what_a_scatter_writes_upon_is_no_copy():

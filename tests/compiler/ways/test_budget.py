@@ -46,7 +46,7 @@ class Judging:
     """A compiler whose programs need what a function of the way says, (bytes, FLOPs)."""
 
     def __init__(self, needs, target=GPU, seconds=lambda way: 0.0):
-        self.kernels = kernels_of(TRACED)
+        self.traced, self.kernels = TRACED, kernels_of(TRACED)
         self.versions = (Version(TRACED, self.kernels),)
         self.needs, self.target, self.seen, self.seconds = needs, target, [], seconds
 
@@ -185,17 +185,18 @@ def planned(search):
 def test_plans_with_results_from_the_start_follow_where_nothing_fits():
     """Only where results take much of the budget, and as many as before."""
 
-    def searched(budget):
+    def searched(budget, time_limit=None):
         search, asked = searching(Judging(lambda way: (100, 1.0))), []
         lines = search.attempts.lines
         search.attempts.lines = lambda *which: asked.append(which) or lines(*which)
-        search.within(budget, compilations=2)
+        search.within(budget, compilations=2, time_limit=time_limit)
         return any(early for _, *rest in asked for early in rest)
 
     graph = kernels_of(TRACED).graph
     results = int(graph.size[graph.persistent & (graph.producer >= 0)].sum())
     assert not searched(100)
     assert searched(90)
+    assert not searched(90, time_limit=0)
     assert results > 0.1 * 90
 
 

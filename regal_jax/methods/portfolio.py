@@ -81,7 +81,7 @@ def run_portfolio(problem: PlacementProblem, budget: Budget) -> Result:
     that has waited longest. Ends at the lower bound; where neither evaluations nor seconds were
     asked for, also when the rest of the budget hardly promises to save anything
     (``expected_gain``). Never worse than the cheap schedules that it has a budget for. A single
-    evaluation is the first cheap schedule's or, for memory on several devices, the first rule's.
+    evaluation is the first cheap schedule's or, on several devices, the first rule's.
     """
     start = _start(problem, budget)
     found = _proven(problem, budget, start)
@@ -97,7 +97,7 @@ def _start(problem: PlacementProblem, budget: Budget) -> Result:
     most = rule.most_rules(problem, MOST_PAIRS) if problem.num_devices > 1 else 0
     if most < LEAST_RULES:
         return simple.cheapest(problem, budget)
-    if budget.evaluations == 1 and problem.objective == "peak_memory":
+    if budget.evaluations == 1:
         return _rules(problem, budget, 1)
     of_cheap = math.ceil(CHEAP_PART * budget.evaluations)
     found = simple.cheapest(problem, budget._replace(evaluations=of_cheap))

@@ -39,8 +39,12 @@ WORST = 1.5
 """Rules that cost more, as a logarithm over the best, count as this."""
 NEAR = 0.05
 """Scale of logarithms of costs at which rules are nearly as good as the best one."""
-NUM_FEATURES = 6 + 14 + 2 * len(QUANTILES) + 3 * BINS + 4
-"""N: of the platform, of sizes and shape of the graph, by place in the order."""
+MEDIANS = (0.1, 0.5, 0.9)
+"""Quantiles of what transfers of tensors take."""
+MOST_DEVICES = 8
+"""Numbers of devices up to the next power of two are told apart up to here."""
+NUM_FEATURES = 6 + 4 + 8 + len(MEDIANS) + 14 + 2 * len(QUANTILES) + 3 * BINS + 4
+"""N: of the platform, of its transfers, of sizes and shape of the graph, by place in the order."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +57,7 @@ class DispatchConfig:
 
     size: int = 256
     layers: int = 3
-    dropout: float = 0.3
+    dropout: float = 0.1
 
 
 class DispatchPolicy(NamedTuple):
@@ -124,7 +128,13 @@ def features_of(problem: PlacementProblem, columns: Columns) -> np.ndarray:
     """float32[NUM_FEATURES]: what is known before any rule is tried. Bytes and us are over the
     scales of ``columns``."""
     graph = problem.graph
-    parts = [_of_platform(problem, columns), _of_graph(graph, columns), _of_sequence(graph)]
+    parts = [
+        _of_platform(problem, columns),
+        _of_devices(problem.num_devices),
+        _of_transfers(problem, columns),
+        _of_graph(graph, columns),
+        _of_sequence(graph),
+    ]
     return np.concatenate(parts).astype(np.float32)
 
 
@@ -145,6 +155,40 @@ def _of_platform(problem: PlacementProblem, columns: Columns) -> np.ndarray:
             np.isfinite(room),
         ],
         float,
+    )
+
+
+def _of_devices(count: int) -> np.ndarray:
+    """Which of 1, 2, 4 and MOST_DEVICES there are, or the next of these."""
+    some = 2 ** np.arange(int(np.log2(MOST_DEVICES)) + 1)
+    return np.arange(len(some)) == min(int(np.ceil(np.log2(count))), len(some) - 1)
+
+
+def _of_transfers(problem: PlacementProblem, columns: Columns) -> np.ndarray:
+    """Whether several devices are worth it: work, its longest path, and transfers, in logarithms of
+    the first; what fits on one device."""
+    graph, count = problem.graph, problem.num_devices
+    room, peak = float(np.min(columns.room)), rule.live_bytes(graph).max(initial=0.0)
+    alone = np.clip(np.log(room / max(peak, 1.0)), -3.0, 3.0)
+    read = (graph.producer >= 0) & (graph.consumers.lengths() > 0)
+    work = float(graph.duration.sum())
+    if problem.objective != "makespan" or not read.any() or work <= 0.0:
+        return np.concatenate([[alone], np.zeros(7 + len(MEDIANS))])
+    delay = columns.delay[read]
+    longest = np.zeros(graph.num_ops)
+    np.maximum.at(longest, graph.producer[read], delay)
+    path = precedence.bottom_levels(graph).max()
+    late = precedence.bottom_levels(graph.replace(duration=graph.duration + longest)).max()
+    over_work = np.array([path, late, max(path, work / count), delay.min(), delay.sum()]) / work
+    own = graph.duration[graph.producer[read]]
+    mean = work / graph.num_ops
+    return np.concatenate(
+        [
+            [alone],
+            np.clip(np.log(np.maximum(over_work, 1e-3)), -7.0, 7.0) / 3.0,
+            [np.mean(delay > own), np.log1p(np.mean(delay / np.maximum(own, 0.1 * mean))) / 3.0],
+            np.log1p(np.quantile(delay, MEDIANS) / mean) / 3.0,
+        ]
     )
 
 

@@ -8,7 +8,7 @@ import regal_jax as rj
 from regal_jax.environments.dispatching import rule
 from regal_jax.policies.regal import dispatching
 from regal_jax.policies.regal.dispatching import DispatchConfig, dispatch_policy
-from tests.policies.cases import random_graph, random_params
+from tests.policies.cases import chain, random_graph, random_params
 
 CONFIG = DispatchConfig(size=8)
 RULES = 5
@@ -48,6 +48,25 @@ def test_sizes_and_durations_have_no_unit():
     for objective in ("peak_memory", "makespan"):
         one, other = (features_of(rj.PlacementProblem(g, 2, objective)) for g in (graph, larger))
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_transfers_are_seen_beside_work_and_paths():
+    """A chain of three ops, 2 us each; both transfers that there can be take 10 us."""
+    graph = chain(3).replace(duration=np.full(3, 2.0))
+    problem = rj.PlacementProblem(graph, 2, "makespan", latency=10.0, memory_capacity=10)
+    found = dispatching._of_transfers(problem, rule.columns(problem))
+    path, late, bound, least, total = np.log([1.0, 26 / 6, 1.0, 10 / 6, 20 / 6]) / 3.0
+    apart = np.log1p(5.0) / 3.0
+    expected = [np.log(10 / 5), path, late, bound, least, total, 1.0, *[apart] * 4]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    free = rj.PlacementProblem(graph, 2)
+    assert dispatching._of_transfers(free, rule.columns(free)).tolist() == [3.0, *[0.0] * 10]
+
+
+def test_devices_are_told_apart_up_to_the_next_power_of_two():
+    counts = [1, 2, 3, 4, 5, 8, 64]
+    found = [int(np.argmax(dispatching._of_devices(count))) for count in counts]
+    assert found == [0, 1, 2, 2, 3, 3, 3]
 
 
 def test_graphs_platforms_and_objectives_differ():

@@ -4,8 +4,12 @@ import functools
 from typing import Any, Protocol
 
 import jax
+from flax.errors import ScopeCollectionNotFound, ScopeParamNotFoundError, ScopeParamShapeError
 
 from regal_jax import registry
+from regal_jax.errors import RegalError
+
+_OF_PARAMS = ScopeCollectionNotFound, ScopeParamNotFoundError, ScopeParamShapeError
 
 
 class Policy(Protocol):
@@ -26,5 +30,14 @@ class Policy(Protocol):
 
 @functools.partial(jax.jit, static_argnames=("config", "function"))
 def call(config: Any, function: str, *arguments: Any) -> Any:
-    """What a function of a configuration's policy returns, such as "mode" for (params, inputs)."""
-    return getattr(registry.make_policy(config), function)(*arguments)
+    """What a function of a configuration's policy returns, such as "mode" for (params, inputs).
+
+    RegalError for parameters of a network of another shape, as in files of other versions.
+    """
+    try:
+        return getattr(registry.make_policy(config), function)(*arguments)
+    except _OF_PARAMS:
+        name = registry.policy_for(type(config)).name
+        raise RegalError(
+            f"policy: its parameters aren't of this version's network of {name}; train it anew"
+        ) from None

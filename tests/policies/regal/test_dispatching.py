@@ -6,6 +6,8 @@ import pytest
 
 import regal_jax as rj
 from regal_jax.environments.dispatching import rule
+from regal_jax.errors import RegalError
+from regal_jax.policies import base
 from regal_jax.policies.regal import dispatching
 from regal_jax.policies.regal.dispatching import DispatchConfig, dispatch_policy
 from tests.policies.cases import chain, random_graph, random_params
@@ -126,3 +128,14 @@ def test_costs_count_as_logarithms_over_the_best():
     assert not np.any(dispatching.log_over_best(costs, np.zeros(4, bool)))
     zero = dispatching.log_over_best(np.array([0.0, 0.0], np.float32), np.array([True, True]))
     assert not np.any(zero)
+
+
+def test_parameters_of_another_network_are_refused():
+    network = jax.tree.map(lambda leaf: leaf[0], random_policy(CONFIG)["network"])
+    features, nothing = features_of(PROBLEMS[0]), np.zeros(RULES, bool)
+    found = base.call(CONFIG, "log_prob", network, features, np.zeros(RULES, np.float32), nothing)
+    assert np.all(np.isfinite(found))
+    other = {"params": {"Dense_0": network["params"]["Dense_0"]}}
+    for params in (jax.tree.map(lambda leaf: leaf[1:], network), other, {}):
+        with pytest.raises(RegalError, match="parameters aren't of this version's network"):
+            base.call(CONFIG, "log_prob", params, features, np.zeros(RULES, np.float32), nothing)

@@ -39,11 +39,13 @@ WORST = 1.5
 """Rules that cost more, as a logarithm over the best, count as this."""
 NEAR = 0.05
 """Scale of logarithms of costs at which rules are nearly as good as the best one."""
-MEDIANS = (0.1, 0.5, 0.9)
+DELAY_QUANTILES = (0.1, 0.5, 0.9)
 """Quantiles of what transfers of tensors take."""
+FOREVER = 1e12
+"""Transfers that take longer, over an op's time or that of all the work, count as this."""
 MOST_DEVICES = 8
 """Numbers of devices up to the next power of two are told apart up to here."""
-NUM_FEATURES = 6 + 4 + 8 + len(MEDIANS) + 14 + 2 * len(QUANTILES) + 3 * BINS + 4
+NUM_FEATURES = 6 + 4 + 8 + len(DELAY_QUANTILES) + 14 + 2 * len(QUANTILES) + 3 * BINS + 4
 """N: of the platform, of its transfers, of sizes and shape of the graph, by place in the order."""
 
 
@@ -149,7 +151,7 @@ def _of_platform(problem: PlacementProblem, columns: Columns) -> np.ndarray:
         [
             timed,
             np.log2(platform.num_devices) / 3.0,
-            np.log1p(price / duration) / 3.0 if timed else 0.0,
+            np.log1p(min(price / duration, FOREVER)) / 3.0 if timed else 0.0,
             timed and price > 0.0,
             np.clip(np.log(room), -1.0, 1.0) if np.isfinite(room) else 1.0,
             np.isfinite(room),
@@ -172,22 +174,23 @@ def _of_transfers(problem: PlacementProblem, columns: Columns) -> np.ndarray:
     alone = np.clip(np.log(room / max(peak, 1.0)), -3.0, 3.0)
     read = (graph.producer >= 0) & (graph.consumers.lengths() > 0)
     work = float(graph.duration.sum())
-    if problem.objective != "makespan" or not read.any() or work <= 0.0:
-        return np.concatenate([[alone], np.zeros(7 + len(MEDIANS))])
-    delay = columns.delay[read]
+    if problem.objective != "makespan" or not read.any() or not 0.0 < work < np.inf:
+        return np.concatenate([[alone], np.zeros(7 + len(DELAY_QUANTILES))])
+    duration, delay = graph.duration / work, np.minimum(columns.delay[read] / work, FOREVER)
     longest = np.zeros(graph.num_ops)
     np.maximum.at(longest, graph.producer[read], delay)
-    path = precedence.bottom_levels(graph).max()
-    late = precedence.bottom_levels(graph.replace(duration=graph.duration + longest)).max()
-    over_work = np.array([path, late, max(path, work / count), delay.min(), delay.sum()]) / work
-    own = graph.duration[graph.producer[read]]
-    mean = work / graph.num_ops
+    path, late = (
+        precedence.bottom_levels(graph.replace(duration=some)).max()
+        for some in (duration, duration + longest)
+    )
+    over_work = np.array([path, late, max(path, 1.0 / count), delay.min(), delay.sum()])
+    own, mean = duration[graph.producer[read]], 1.0 / graph.num_ops
     return np.concatenate(
         [
             [alone],
             np.clip(np.log(np.maximum(over_work, 1e-3)), -7.0, 7.0) / 3.0,
             [np.mean(delay > own), np.log1p(np.mean(delay / np.maximum(own, 0.1 * mean))) / 3.0],
-            np.log1p(np.quantile(delay, MEDIANS) / mean) / 3.0,
+            np.log1p(np.quantile(delay, DELAY_QUANTILES) / mean) / 3.0,
         ]
     )
 

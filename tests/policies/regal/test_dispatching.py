@@ -65,6 +65,14 @@ def test_transfers_are_seen_beside_work_and_paths():
     assert dispatching._of_transfers(free, rule.columns(free)).tolist() == [3.0, *[0.0] * 10]
 
 
+def test_transfers_that_never_end_have_finite_features():
+    most = np.finfo(float).max
+    for price in ({"latency": most}, {"per_byte": most}):
+        with np.errstate(over="ignore"):
+            found = features_of(rj.PlacementProblem(chain(4), 2, "makespan", **price))
+        assert np.all(np.isfinite(found))
+
+
 def test_devices_are_told_apart_up_to_the_next_power_of_two():
     counts = [1, 2, 3, 4, 5, 8, 64]
     found = [int(np.argmax(dispatching._of_devices(count))) for count in counts]

@@ -212,7 +212,7 @@ def learner(
         logs, left = jnp.log(costs), jnp.where(done, 0.0, found)
         target = jax.nn.softmax(jnp.where(done, -jnp.inf, -logs / config.temperature))
         best = jnp.min(jnp.where(done, logs, LARGEST_REGRET))
-        drawn = jnp.where(done, 0.0, jnp.exp(found)) @ jnp.minimum(logs, best)
+        drawn = jnp.exp(found) @ jnp.minimum(logs, best)
         return config.cost_weight * drawn - target @ left
 
     def loss(params, batch, key):

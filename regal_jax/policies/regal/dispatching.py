@@ -43,9 +43,9 @@ DELAY_QUANTILES = (0.1, 0.5, 0.9)
 """Quantiles of what transfers of tensors take."""
 FOREVER = 1e12
 """Transfers that take longer, over an op's time or that of all the work, count as this."""
-MOST_DEVICES = 8
-"""Numbers of devices up to the next power of two are told apart up to here."""
-NUM_FEATURES = 6 + 4 + 8 + len(DELAY_QUANTILES) + 14 + 2 * len(QUANTILES) + 3 * BINS + 4
+DEVICES = (1, 2, 4, 8)
+"""Numbers of devices that are told apart; others count as the next of these, or the last."""
+NUM_FEATURES = 6 + len(DEVICES) + 8 + len(DELAY_QUANTILES) + 14 + 2 * len(QUANTILES) + 3 * BINS + 4
 """N: of the platform, of its transfers, of sizes and shape of the graph, by place in the order."""
 
 
@@ -129,13 +129,13 @@ class _Network(nn.Module):
 def features_of(problem: PlacementProblem, columns: Columns) -> np.ndarray:
     """float32[NUM_FEATURES]: what is known before any rule is tried. Bytes and us are over the
     scales of ``columns``."""
-    graph = problem.graph
+    graph, live = problem.graph, rule.live_bytes(problem.graph)
     parts = [
         _of_platform(problem, columns),
         _of_devices(problem.num_devices),
-        _of_transfers(problem, columns),
+        _of_transfers(problem, columns, live),
         _of_graph(graph, columns),
-        _of_sequence(graph),
+        _of_sequence(graph, live),
     ]
     return np.concatenate(parts).astype(np.float32)
 
@@ -161,17 +161,15 @@ def _of_platform(problem: PlacementProblem, columns: Columns) -> np.ndarray:
 
 
 def _of_devices(count: int) -> np.ndarray:
-    """Which of 1, 2, 4 and MOST_DEVICES there are, or the next of these."""
-    some = 2 ** np.arange(int(np.log2(MOST_DEVICES)) + 1)
-    return np.arange(len(some)) == min(int(np.ceil(np.log2(count))), len(some) - 1)
+    """Which of DEVICES there are."""
+    return np.arange(len(DEVICES)) == min(np.searchsorted(DEVICES, count), len(DEVICES) - 1)
 
 
-def _of_transfers(problem: PlacementProblem, columns: Columns) -> np.ndarray:
+def _of_transfers(problem: PlacementProblem, columns: Columns, live: np.ndarray) -> np.ndarray:
     """Whether several devices are worth it: work, its longest path, and transfers, in logarithms of
-    the first; what fits on one device."""
+    the first; whether all fits on one device, where ``live`` bytes are in memory."""
     graph, count = problem.graph, problem.num_devices
-    room, peak = float(np.min(columns.room)), rule.live_bytes(graph).max(initial=0.0)
-    alone = np.clip(np.log(room / max(peak, 1.0)), -3.0, 3.0)
+    alone = np.clip(np.log(np.min(columns.room) / max(live.max(initial=0.0), 1.0)), -3.0, 3.0)
     read = (graph.producer >= 0) & (graph.consumers.lengths() > 0)
     work = float(graph.duration.sum())
     if problem.objective != "makespan" or not read.any() or not 0.0 < work < np.inf:
@@ -179,10 +177,8 @@ def _of_transfers(problem: PlacementProblem, columns: Columns) -> np.ndarray:
     duration, delay = graph.duration / work, np.minimum(columns.delay[read] / work, FOREVER)
     longest = np.zeros(graph.num_ops)
     np.maximum.at(longest, graph.producer[read], delay)
-    path, late = (
-        precedence.bottom_levels(graph.replace(duration=some)).max()
-        for some in (duration, duration + longest)
-    )
+    path = (columns.tail + graph.duration).max() / work
+    late = precedence.bottom_levels(graph.replace(duration=duration + longest)).max()
     over_work = np.array([path, late, max(path, 1.0 / count), delay.min(), delay.sum()])
     own, mean = duration[graph.producer[read]], 1.0 / graph.num_ops
     return np.concatenate(
@@ -230,11 +226,10 @@ def _largest(values: np.ndarray) -> np.ndarray:
     return part[[int(quantile * len(part)) for quantile in QUANTILES]]
 
 
-def _of_sequence(graph: ComputationGraph) -> np.ndarray:
+def _of_sequence(graph: ComputationGraph, live: np.ndarray) -> np.ndarray:
     """What is in memory along program order, how many ops and how much work by level."""
     if not graph.num_ops:
         return np.zeros(3 * BINS + 4)
-    live = rule.live_bytes(graph)
     top = max(live.max(), 1.0)
     at = np.linspace(0, graph.num_ops - 1, BINS).astype(int)
     levels = precedence.levels(graph)

@@ -56,13 +56,14 @@ def test_transfers_are_seen_beside_work_and_paths():
     """A chain of three ops, 2 us each; both transfers that there can be take 10 us."""
     graph = chain(3).replace(duration=np.full(3, 2.0))
     problem = rj.PlacementProblem(graph, 2, "makespan", latency=10.0, memory_capacity=10)
-    found = dispatching._of_transfers(problem, rule.columns(problem))
+    live = rule.live_bytes(graph)
+    found = dispatching._of_transfers(problem, rule.columns(problem), live)
     path, late, bound, least, total = np.log([1.0, 26 / 6, 1.0, 10 / 6, 20 / 6]) / 3.0
     apart = np.log1p(5.0) / 3.0
     expected = [np.log(10 / 5), path, late, bound, least, total, 1.0, *[apart] * 4]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     free = rj.PlacementProblem(graph, 2)
-    assert dispatching._of_transfers(free, rule.columns(free)).tolist() == [3.0, *[0.0] * 10]
+    assert dispatching._of_transfers(free, rule.columns(free), live).tolist() == [3.0, *[0.0] * 10]
 
 
 def test_transfers_that_never_end_have_finite_features():

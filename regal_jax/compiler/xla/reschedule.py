@@ -140,7 +140,7 @@ class Report(NamedTuple):
         return f"{text}, estimated time {seconds:.2f} and FLOPs {flops:.2f} of XLA's"
 
     def _at_least(self) -> str:
-        is_known = 0 < self.least < self.memory[self.chosen].total
+        is_known = not self.settled and 0 < self.least < self.memory[self.chosen].total
         return f"; no order needs less than {human_bytes(self.least)}" if is_known else ""
 
     def _kept_alive(self) -> str:

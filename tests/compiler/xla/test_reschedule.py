@@ -67,6 +67,8 @@ def test_a_program_at_its_bound_says_so():
     step(jnp.ones((8, 8)))
     assert step.reports[0].settled
     assert ": no order needs less, it is at the lower bound; " in str(step.reports[0])
+    packed = step.reports[0]._replace(least=1)
+    assert str(packed).count("no order needs less") == 1
 
 
 def test_a_report_says_what_every_order_needs():

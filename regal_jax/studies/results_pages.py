@@ -265,6 +265,9 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
             topoformer_tables.page, topoformer_tables.PAPER_TABLE_2
         ),
         "topoformer_real_paired": topoformer_tables.page_of_pairs,
+        "topoformer_encoders": functools.partial(
+            topoformer_tables.page, topoformer_tables.PAPER_TABLE_3
+        ),
         "xla": compiler_tables.xla_page,
         "xla_groups": compiler_tables.xla_groups_page,
         "onnx": compiler_tables.onnx_page,

@@ -23,18 +23,22 @@ WARM_UP = 1000
 
 
 def runs(
-    files: Mapping[str, Path], settings: Comparison, *, next_op: Path | None = None
+    files: Mapping[str, Path],
+    settings: Comparison,
+    *,
+    next_op: Path | None = None,
+    guided: bool = True,
 ) -> list[Run]:
-    """The rows of a table: --methods, then each policy, greedily, by samples, by beam search and
-    guiding a dynamic programme (which autoregressive policies can't). ``next_op`` is that method's
-    policy, unless it is the shipped one."""
+    """The rows of a table: --methods, then each policy, greedily, by samples, by beam search and,
+    if ``guided``, guiding a dynamic programme (which autoregressive policies can't). ``next_op`` is
+    that method's policy, unless it is the shipped one."""
     chosen = [name for name in settings.methods if name in CHOOSING]
     plain = [name for name in settings.methods if name not in ("topoformer", *CHOOSING)]
     found = [_baseline(name, settings) for name in plain]
     for name, file in files.items():
         config = checkpoints.load_policy(file, OrderingConfig)[1]
         decodings: list[Decoding] = ["greedy", "sample", "beam"]
-        decodings += ["guided"] if config.decoder == "nar" else []
+        decodings += ["guided"] if guided and config.decoder == "nar" else []
         found += _decoded(name, "topoformer", decodings, settings, policy=file)
     for name in chosen:
         own = {"policy": next_op} if name == "next_op" and next_op else {}
@@ -75,7 +79,7 @@ def compare_variants(
 ) -> None:
     """Trains the policies of --variants and prints their table for every size of layered graphs."""
     reference(settings)
-    measured = runs(training.train_variants(folder, known, settings), settings)
+    measured = runs(training.train_variants(folder, known, settings), settings, guided=False)
     tests = graphs.layered_tests(settings.test_nodes, settings.test_graphs)
     report(compare(tests, measured, folder, settings), list(tests), measured, settings, paper)
 

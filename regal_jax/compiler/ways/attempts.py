@@ -8,7 +8,7 @@ from regal_jax.compiler.barriers.cuts import cut_at
 from regal_jax.compiler.barriers.kernels import Kernels, with_results_early
 from regal_jax.compiler.recompute.emission import ANY
 from regal_jax.compiler.recompute.plans import Lines, Named
-from regal_jax.compiler.ways.judge import LEAN, Attempt, Judge, Needs, Way
+from regal_jax.compiler.ways.judge import Attempt, Judge, Needs, Way
 from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.decisions import Memory
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
@@ -19,6 +19,8 @@ EVALUATIONS = 20_000
 """Of the search for a base order, of that for a plan of each limit, and for an order behind the
 scheduler, unless told otherwise."""
 
+
+AS_IT_IS = Way(PLAIN)
 
 SHARE = 10
 """Of the evaluations that an order on CPUs may take: what each search here may."""
@@ -49,12 +51,11 @@ class Attempts:
         self._lines: Callable[[int, bool], Lines] = functools.cache(
             lambda loops, early: Lines(_kernels(judge, loops, early), how, on)
         )
-        plain = Way(PLAIN)
         try:
-            first = judge(plain)
+            first = judge(AS_IT_IS)
         except DeviceMemoryError:
-            first = Attempt(plain, _too_large(judge))
-        self._known: dict[Way, Attempt | None] = {plain: first}
+            first = Attempt(AS_IT_IS, _too_large(judge))
+        self._known: dict[Way, Attempt | None] = {AS_IT_IS: first}
 
     def lines(self, loops: int, early: bool = False) -> Lines:
         """Plans of the program with such loops; early: results are held from the start."""
@@ -103,9 +104,11 @@ def _too_large(judge: Judge) -> Needs:
     return Needs(Memory(more, 0, 0), given, 0, 0.0, math.inf)
 
 
-def lean_loops(loops: int) -> Way:
-    """As it is but for its loops."""
-    return Way(LEAN, loops=loops)
+def whole(judge: Judge, loops: int) -> Way:
+    """A version in the compiler's order; of slices one after another CPUs' for memory."""
+    version = judge.versions[loops]
+    is_compact = version.slices is not None and version.slices.unrolled
+    return Way(version.name, compact=is_compact, loops=loops, slices=version.turns)
 
 
 def with_fused_sums(way: Way) -> Way:
@@ -119,8 +122,9 @@ def in_segments(lines: Lines, order: str, number: int) -> Way | None:
     return Way(f"{order}/{len(cuts)}", lines.orders[order], cuts=cuts) if cuts else None
 
 
-def by_plan(plan: Named, near: int = ANY, *, compact: bool = False, loops: int = 0) -> Way:
-    """Some kernels run again."""
+def by_plan(plan: Named, near: int = ANY, *, compact: bool = False, of: Way = AS_IT_IS) -> Way:
+    """Some kernels run again; ``of`` is the version."""
     runs = tuple(plan.plan.runs.tolist())
     name = f"{plan.order}~{len(runs) - len(set(runs))}"
-    return Way(f"{LEAN} {name}" if loops else name, runs, near, compact, loops)
+    name = name if of == AS_IT_IS else f"{of.name} {name}"
+    return of._replace(name=name, runs=runs, near=near, compact=compact)

@@ -13,7 +13,7 @@ from regal_jax.compiler.ways.attempts import (
     Attempts,
     by_plan,
     in_segments,
-    lean_loops,
+    whole,
     with_fused_sums,
 )
 from regal_jax.compiler.ways.judge import Attempt, Needs, Way
@@ -126,10 +126,13 @@ class BudgetSearch:
             if self._reordered(self.attempts.plain, budget).needs.total > budget:
                 self._try_loops()
                 self._try_cuts(budget)
+                self._try_slices(budget)
             loops = self._loops(budget)
             self._try_plans(loops, budget, compilations, late)
             if self._best(budget).needs.total > budget and self._takes_much_by_results(budget):
                 self._try_plans(loops, budget, compilations, late, early=True)
+            if self._best(budget).needs.total > budget and self._in_slices():
+                self._try_plans(self._in_slices()[-1], budget, compilations, late)
             is_timed = self.attempts.plain.needs.seconds > 0
             if is_timed and not self._is_enough(budget) and time.perf_counter() < late:
                 self._try_forms(self._best(budget).way)
@@ -140,6 +143,7 @@ class BudgetSearch:
     def look_at(self, share: float) -> None:
         """Compiles plans of a share of the bytes beyond the arguments that orders alone need."""
         self._try_loops()
+        self._try_slices(0)
         for loops in range(len(self.attempts.judge.versions)):
             limits = self._limits_of(loops)
             self._try(limits, limits.lines.limit(share), 0)
@@ -172,10 +176,25 @@ class BudgetSearch:
         beyond = budget - self.attempts.plain.needs.arguments
         return result_bytes(self.attempts.judge) > MUCH * beyond
 
+    def _in_slices(self) -> list[int]:
+        """Versions in slices, ever more of them."""
+        versions = self.attempts.judge.versions
+        return [loops for loops, version in enumerate(versions) if version.slices]
+
+    def _not_sliced(self) -> range:
+        return range(len(self.attempts.judge.versions) - len(self._in_slices()))
+
     def _try_loops(self) -> None:
         """Compiles the program with each kind of lean loops."""
-        for loops in range(1, len(self.attempts.judge.versions)):
-            self.attempts.of(lean_loops(loops))
+        for loops in self._not_sliced()[1:]:
+            self.attempts.of(whole(self.attempts.judge, loops))
+
+    def _try_slices(self, budget: int) -> None:
+        """Compiles the program in ever more slices, until it is within the budget."""
+        for loops in self._in_slices():
+            made = self.attempts.of(whole(self.attempts.judge, loops))
+            if made and made.needs.total <= budget:
+                return
 
     def _try_forms(self, way: Way) -> None:
         """Compiles a plan in every form: which takes the least time no rule says."""
@@ -216,10 +235,13 @@ class BudgetSearch:
 
     def _loops(self, budget: int) -> int:
         """The loops to search a plan with: those before the first that fit with none."""
-        whole = [one for one in self.attempts.all if not (one.way.runs or one.way.fuses_sums)]
-        lean = {one.way.loops: one.needs.total for one in whole}
+        lean = {
+            one.way.loops: one.needs.total
+            for one in self.attempts.all
+            if not (one.way.runs or one.way.fuses_sums or one.way.slices)
+        }
         fit = [loops for loops, total in lean.items() if total <= budget]
-        return min(fit) - 1 if fit else len(self.attempts.judge.versions) - 1
+        return min(fit) - 1 if fit else self._not_sliced()[-1]
 
     def _try_plans(
         self, loops: int, budget: int, compilations: int, late: float, *, early: bool = False
@@ -241,7 +263,8 @@ class BudgetSearch:
         plan = limits.lines.within(limit)
         totals = [2 * self.attempts.plain.needs.total]
         for near, compact in self._forms:
-            one = self.attempts.of(by_plan(plan, near, compact=compact, loops=limits.loops))
+            of = whole(self.attempts.judge, limits.loops)
+            one = self.attempts.of(by_plan(plan, near, compact=compact, of=of))
             if one is not None:
                 totals.append(self._reordered(one, budget).needs.total)
                 if totals[-1] <= budget:

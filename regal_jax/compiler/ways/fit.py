@@ -57,6 +57,7 @@ def fit(
     memory_budget: int | str,
     accelerator: str | Accelerator | None = None,
     in_shardings: Any = None,
+    slices: bool = True,
     compilations: int = COMPILATIONS,
     evaluations: int = EVALUATIONS,
     seed: int = 0,
@@ -70,7 +71,10 @@ def fit(
       memory_budget: bytes of one device, such as "16GiB": arguments, results, temporaries, code.
       accelerator: what to compile for, such as "h100"; by default this machine's CPU.
       in_shardings: see ``rj.measure``.
-      compilations: of plans, at most, besides the plain one, orders in segments and fused sums.
+      slices: whether parts of a batch may run one after another, on one device; sums over it are
+        rounded differently.
+      compilations: of plans, at most, besides the plain one, orders in segments, slices and fused
+        sums.
       evaluations: of each search for a plan.
       seed: of everything random.
 
@@ -81,7 +85,7 @@ def fit(
       OptionError: a budget that is no number of bytes.
     """
     budget = byte_count(memory_budget)
-    judge = _judge(fn, args, kwargs, accelerator, in_shardings)
+    judge = _judge(fn, args, kwargs, accelerator, in_shardings, slices)
     attempts = Attempts(judge, Search(evaluations=evaluations, seed=seed))
     best = BudgetSearch(attempts).within(budget, compilations=compilations)
     check_fits(judge, best, budget, "rj.jit (on CPUs and GPUs by orders of its own), ")
@@ -148,6 +152,7 @@ def frontier(
     accelerator: str | Accelerator | None = None,
     in_shardings: Any = None,
     shares: Sequence[float] = SHARES,
+    slices: bool = True,
     evaluations: int = EVALUATIONS,
     seed: int = 0,
     **kwargs: Any,
@@ -160,7 +165,7 @@ def frontier(
 
     The other arguments and errors are those of ``fit``; LimitError where the compiler refuses all.
     """
-    judge = _judge(fn, args, kwargs, accelerator, in_shardings)
+    judge = _judge(fn, args, kwargs, accelerator, in_shardings, slices)
     if not shares or not all(0 < share <= 1 for share in shares):
         raise OptionError(f"shares must be in (0, 1], got {shares}")
     attempts = Attempts(judge, Search(evaluations=evaluations, seed=seed))
@@ -214,7 +219,8 @@ def describe(best: Attempt, plain: Attempt, budget: int) -> str:
         return f"needs {human_bytes(plain.needs.total)} as it is, within {human_bytes(budget)}"
     again = len(best.way.runs) - len(set(best.way.runs))
     what = [f"{again} kernels run again"] if again else []
-    what += ["loops keep less of each turn"] if best.way.loops else []
+    what += [f"in {best.way.slices} slices"] if best.way.slices else []
+    what += ["loops keep less of each turn"] if best.way.loops and not best.way.slices else []
     what += ["sums are fused, which takes time"] if best.way.fuses_sums else []
     what = what or ["another order"]
     if plain.needs.is_refused:
@@ -228,12 +234,12 @@ def describe(best: Attempt, plain: Attempt, budget: int) -> str:
     )
 
 
-def _judge(fn, args, kwargs, name, in_shardings) -> Judge:
+def _judge(fn, args, kwargs, name, in_shardings, slices) -> Judge:
     target = None if name is None else find(name)
     if target is not None:
         args, kwargs = placed(target, args, kwargs, in_shardings)
     jitted = fn if hasattr(fn, "trace") else jax.jit(fn)
-    return judge_of(jitted.trace(*args, **kwargs), target)
+    return judge_of(jitted.trace(*args, **kwargs), target, slices=slices and in_shardings is None)
 
 
 def _function(fn: Any, judge: Judge, best: Attempt) -> Callable[..., Any]:

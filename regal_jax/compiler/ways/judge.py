@@ -1,9 +1,9 @@
 """A function compiled one way or another, and what it needs then.
 
-A way is a sequence of its kernels, cut by barriers or with some that run again, leaner loops, and
-an order of what the compiler makes of it. CPUs' compiler drops barriers before it merges equal work
-and schedules; the pass that does so is left out (``KEEP_BARRIERS``), so that the sequence is kept
-there, too.
+A way is a sequence of its kernels, cut by barriers or with some that run again, leaner loops or
+slices, and an order of what the compiler makes of it. CPUs' compiler drops barriers before it
+merges equal work and schedules; the pass that does so is left out (``KEEP_BARRIERS``), so that the
+sequence is kept there, too.
 """
 
 import math
@@ -26,8 +26,10 @@ from regal_jax.compiler.barriers.kernels import Kernels, kernels
 from regal_jax.compiler.barriers.pooling import without_indices
 from regal_jax.compiler.recompute.emission import program_in_runs
 from regal_jax.compiler.recompute.loops import with_lean_loops
+from regal_jax.compiler.slices.emission import InSlices, in_slices
 from regal_jax.compiler.xla.behind import REORDERED, Behind, compile_behind, compile_reordered
 from regal_jax.compiler.xla.decisions import Memory
+from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED, QUICKLY, memory_of
 from regal_jax.compiler.xla.settings import Search
 from regal_jax.graphs.importers.jax.flat_program import FlatProgram
@@ -46,20 +48,26 @@ for them reads from memory. Often slower than the library, though FLOPs are leve
 LEAN = "lean_loops"
 """The name of a program that is as it is but for its loops."""
 
+SLICED = 1.05
+"""Work of a program in slices over its FLOPs, where time isn't known: smaller kernels take longer.
+"""
+
 
 class Way(NamedTuple):
     """How to run a program.
 
     Attributes:
-      name: PLAIN, LEAN, or a base order with its cuts ("auto/16") or repeated kernels ("auto~26").
+      name: PLAIN, LEAN, "4_slices", or a base order with its cuts ("auto/16") or repeated kernels
+        ("auto~26"), in slices, too.
       runs: kernels as they run; nothing where that is the compiler's choice.
       near: see ``program_in_runs``.
       compact: whether CPUs' compiler schedules for memory.
-      loops: how little loops keep: 0 as they are, or which of ``with_lean_loops``, from 1.
+      loops: which of ``Judge.versions``: 0 as it is.
       cuts: runs before each barrier that all live values go through, ascending; no kernel runs
         again then, and ``near`` counts for nothing.
       behind: the order that the compiled program is given.
       fuses_sums: whether CPUs' compiler does (``FUSED_SUMS``).
+      slices: of the version; 0 where it isn't sliced.
     """
 
     name: str
@@ -70,6 +78,7 @@ class Way(NamedTuple):
     cuts: tuple[int, ...] = ()
     behind: Behind = ()
     fuses_sums: bool = False
+    slices: int = 0
 
     @property
     def as_scheduled(self) -> "Way":
@@ -86,6 +95,7 @@ class Needs(NamedTuple):
       flops: floating-point operations.
       seconds: estimated, or timed; 0 on CPUs, infinite where the program was refused.
       beside: the share of collectives that have other work beside them; 1 without any.
+      slowed: work over FLOPs, where there are no seconds.
     """
 
     memory: Memory
@@ -94,6 +104,7 @@ class Needs(NamedTuple):
     flops: float
     seconds: float = 0.0
     beside: float = 1.0
+    slowed: float = 1.0
 
     @property
     def total(self) -> int:
@@ -103,7 +114,7 @@ class Needs(NamedTuple):
     @property
     def work(self) -> float:
         """Estimated seconds; FLOPs on CPUs, where there is no estimate."""
-        return self.seconds or self.flops
+        return self.seconds or self.slowed * self.flops
 
     @property
     def is_refused(self) -> bool:
@@ -121,18 +132,32 @@ class Attempt(NamedTuple):
 
 
 class Version(NamedTuple):
-    """``jax.jit(fn).trace(...)``, and its kernels: but on TPUs without arrays of indices
-    (``pooling``). On accelerators sums wait: the compiler fuses what no barrier parts."""
+    """A function, or another that does the same.
+
+    Attributes:
+      traced: ``jax.jit(fn).trace(...)``.
+      kernels: of it; but on TPUs without arrays of indices (``pooling``). On accelerators sums
+        wait: the compiler fuses what no barrier parts.
+      name: of the way to run it as it is.
+      slices: how it is sliced, if it is.
+    """
 
     traced: Any
     kernels: Kernels
+    name: str = PLAIN
+    slices: InSlices | None = None
+
+    @property
+    def turns(self) -> int:
+        """Slices; 0 where it isn't sliced."""
+        return self.slices.turns if self.slices else 0
 
 
 class Judge(NamedTuple):
     """Compiles a traced function in one way or another.
 
     Attributes:
-      versions: the function as it is, and with lean loops.
+      versions: the function as it is, with ever leaner loops, and in ever more slices.
       target: the accelerator; None for CPUs.
       options: XLA's compiler options.
       runs: whether programs are timed on the accelerator, rather than by estimate.
@@ -192,7 +217,9 @@ class Judge(NamedTuple):
         return attempt if self.target else attempt._replace(program=None)
 
     def _attempt(self, way: Way, made: jax.stages.Compiled) -> Attempt:
-        needs = needs_of(made, self.target)
+        needs, slices = needs_of(made, self.target), self.versions[way.loops].slices
+        if slices and self.target is None:  # XLA counts one turn of a loop
+            needs = needs._replace(flops=needs.flops + slices.unseen, slowed=SLICED)
         if self.runs and (seconds := run_seconds(made)) is not None:
             needs = needs._replace(seconds=seconds)
         return Attempt(way, needs, made)
@@ -212,31 +239,56 @@ class Judge(NamedTuple):
         """The compiler options that a way needs."""
         if self.target is not None:
             return {}
+        slices = self.versions[way.loops].slices
         return {
-            **(KEEP_BARRIERS if way.runs else {}),
+            **(KEEP_BARRIERS if way.runs or (slices and slices.unrolled) else {}),
             **(MEMORY_OPTIMIZED if way.compact else {}),
             **(FUSED_SUMS if way.fuses_sums else {}),
         }
 
 
 def judge_of(
-    traced: Any, target: Accelerator | None, options: Mapping[str, Any] | None = None
+    traced: Any,
+    target: Accelerator | None,
+    options: Mapping[str, Any] | None = None,
+    *,
+    slices: bool = True,
 ) -> Judge:
-    """Raises CompilerError for a function whose ops may not be moved."""
-    return Judge(versions_of(traced, target), target, dict(options or {}))
+    """With the function in slices, too, if asked for, on one device. CompilerError for a function
+    whose ops may not be moved."""
+    versions = versions_of(traced, target)
+    if slices and (target is None or len(target.devices) <= 1):
+        versions += _in_slices(traced, target)
+    return Judge(versions, target, dict(options or {}))
 
 
 def versions_of(traced: Any, target: Accelerator | None) -> tuple[Version, ...]:
     """The function as it is, and with ever leaner loops. CompilerError as ``judge_of``."""
-    program, donated = program_of(traced), donated_arguments(traced)
-    is_for_tpus = target is not None and target.specification.gpu is None
-
-    def version(traced: Any, program: FlatProgram) -> Version:
-        ours = program if is_for_tpus else without_indices(program)
-        return Version(traced, kernels(ours, donated, sums_wait=target is not None))
-
+    program = program_of(traced)
     lean = with_lean_loops(traced, program)
-    return (version(traced, program), *(version(one, program_of(one)) for one in lean))
+    return (
+        Version(traced, _kernels(traced, program, target)),
+        *(Version(one, _kernels(one, program_of(one), target), LEAN) for one in lean),
+    )
+
+
+def _in_slices(traced: Any, target: Accelerator | None) -> tuple[Version, ...]:
+    """The function in ever more slices."""
+    return tuple(
+        Version(
+            one.traced,
+            _kernels(one.traced, program_of(one.traced), target),
+            f"{one.turns}_slices",
+            one,
+        )
+        for one in in_slices(traced, program_of(traced), for_cpus=target is None)
+    )
+
+
+def _kernels(traced: Any, program: FlatProgram, target: Accelerator | None) -> Kernels:
+    is_for_tpus = target is not None and target.specification.gpu is None
+    ours = program if is_for_tpus else without_indices(program)
+    return kernels(ours, donated_arguments(traced), sums_wait=target is not None)
 
 
 def needs_of(made: jax.stages.Compiled, target: Accelerator | None) -> Needs:

@@ -2,7 +2,7 @@
 
 Results hold memory of their own, or donated arguments', from the start to the end, and what is made
 before them can lie there, one array at a time in each. XLA:CPU's matrix products and convolutions
-write whole arrays, and read whole what other such ops wrote.
+write whole arrays, and read whole what other such ops wrote, where none runs in slices.
 """
 
 import bisect
@@ -19,7 +19,7 @@ from regal_jax.graphs.importers.jax.values import value_bytes
 def least_bytes(judge: Judge) -> int:
     """Of temporaries and results that lie in no donated argument; on accelerators the results'."""
     results, program = result_bytes(judge), judge.kernels.program
-    if judge.target is not None:
+    if judge.target is not None or any(version.slices for version in judge.versions):
         return results
     products = [op for op in program.ops if _is_product(op.steps[-1])]
     whole = {value for op in products for value in op.writes}

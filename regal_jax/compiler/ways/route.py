@@ -42,7 +42,8 @@ def compile_way(
     where = (target.name, len(target.devices)) if target else ("cpu", 1)
     own = sorted((compiler_options or {}).items())
     key = decisions.key_of(lowered, *where, own, options._replace(cache=None))
-    judge = judge_of(traced, target, compiler_options)
+    slices = options.slices and options.memory_budget is not None
+    judge = judge_of(traced, target, compiler_options, slices=slices)
     how = each_of(options.search)
     known = decisions.load(options.cache, key) if options.cache else None
     made = known and _again(judge, known, options.memory_budget, how)
@@ -140,12 +141,14 @@ def _way(judge: Judge, known: Decision) -> Way | None:
     try:
         runs, cuts = (tuple(map(int, known.order[name])) for name in (_RUNS, _CUTS))
         near, compact, loops, fuses_sums = map(int, known.order[_FORM])
-        kernels = range(judge.versions[loops].kernels.graph.num_ops)
+        version = judge.versions[loops]
     except (IndexError, KeyError, ValueError):
         return None
+    kernels = range(version.kernels.graph.num_ops)
     if runs and sorted(set(runs)) != list(kernels):
         return None
     if cuts and not (len(runs) == len(kernels) and all(0 < cut < len(runs) for cut in cuts)):
         return None
     order = behind.from_words(known.order)
-    return Way(known.name, runs, near, bool(compact), loops, cuts, order, bool(fuses_sums))
+    form = (near, bool(compact), loops, cuts, order, bool(fuses_sums))
+    return Way(known.name, runs, *form, slices=version.turns)

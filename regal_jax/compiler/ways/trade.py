@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from regal_jax.compiler.accelerators.timing import has_fixed_trips
 from regal_jax.compiler.recompute.plans import Lines
-from regal_jax.compiler.ways.attempts import Attempts, by_plan, in_segments, lean_loops
+from regal_jax.compiler.ways.attempts import Attempts, by_plan, in_segments, whole
 from regal_jax.compiler.ways.judge import Attempt, Judge, Needs, Way
 from regal_jax.compiler.xla.decisions import Memory
 from regal_jax.compiler.xla.settings import TIME_PRICE
@@ -162,7 +162,7 @@ def _rows(attempts: Attempts, trade: Trade, left: Callable[[], float]) -> list[_
     rows = [
         _plans(attempts, trade, 0, left),
         *(_segments(lines, order) for order in lines.orders),
-        *(_lean(_plans(attempts, trade, number, left), number) for number in loops),
+        *(_lean(attempts, _plans(attempts, trade, number, left), number) for number in loops),
     ]
     return [row for row in rows if row.ways]
 
@@ -173,9 +173,10 @@ def _segments(lines: Lines, order: str) -> _Row:
     return _Row(ways, min(BEGIN, len(ways) - 1))
 
 
-def _lean(plans: _Row, loops: int) -> _Row:
+def _lean(attempts: Attempts, plans: _Row, loops: int) -> _Row:
     """With leaner loops alone before the plans."""
-    return _Row((lean_loops(loops), *plans.ways), min(plans.begin + 1, len(plans.ways)))
+    alone = whole(attempts.judge, loops)
+    return _Row((alone, *plans.ways), min(plans.begin + 1, len(plans.ways)))
 
 
 def _plans(attempts: Attempts, trade: Trade, loops: int, left: Callable[[], float]) -> _Row:
@@ -186,7 +187,7 @@ def _plans(attempts: Attempts, trade: Trade, loops: int, left: Callable[[], floa
         made = lines.within(limit)
         if made.plan.peak > limit or not left():
             break
-        ways.append(by_plan(made, loops=loops))
+        ways.append(by_plan(made, of=whole(attempts.judge, loops)))
         costs.append(trade.cost(_expected(lines, made.plan, plain), plain))
         if min(costs) not in costs[-PATIENCE:]:
             break

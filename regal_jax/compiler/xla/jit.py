@@ -191,6 +191,7 @@ def jit(
     time_price: float = TIME_PRICE,
     overlap: bool = False,
     memory_budget: int | str | None = None,
+    slices: bool = True,
     strict: bool = False,
     **jit_options: Any,
 ) -> Any:
@@ -211,8 +212,10 @@ def jit(
       overlap: on accelerators, keep what takes 2 % longer than XLA's own choice out: timed where
         the device is there, else by estimate.
       memory_budget: bytes of one device, such as "16GiB", for arguments, results and temporaries:
-        where the program needs more, parts of it are computed again, as few as possible. A call
-        that nothing makes fit raises LimitError, which says what holds the memory.
+        where the program needs more, parts of it are computed again, as few as possible, or a
+        batch in slices. A call that nothing makes fit raises LimitError, which says what holds the
+        memory.
+      slices: whether they may be, one after another; sums over a batch are rounded differently.
       strict: raise CompilerError where an order can't be given: JAX without a hook behind the
         scheduler (before 0.10.2) on CPUs, a function with side effects, or inside another
         transformation. Otherwise such calls are those of ``jax.jit``, with one warning.
@@ -235,6 +238,7 @@ def jit(
         time_price=time_price,
         overlap=overlap,
         memory_budget=memory_budget,
+        slices=slices,
         strict=strict,
     )
     if fun is None:
@@ -254,6 +258,7 @@ def reschedule(
     time_price: float = TIME_PRICE,
     overlap: bool = False,
     memory_budget: int | str | None = None,
+    slices: bool = True,
     strict: bool = False,
 ) -> Rescheduled:
     """What ``jit`` does, for a function that is jitted already; the same options and errors.
@@ -272,7 +277,7 @@ def reschedule(
     folder = decisions.default_folder() if cache == DEFAULT_CACHE else cache and Path(cache)
     search = Search(tuple(methods), evaluations, time_limit, seed)
     budget = None if memory_budget is None else byte_count(memory_budget)
-    options = Options(search, top_k, folder or None, time_price, overlap, budget)
+    options = Options(search, top_k, folder or None, time_price, overlap, budget, slices)
     return Rescheduled(jitted, options, strict=strict)
 
 

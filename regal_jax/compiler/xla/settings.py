@@ -38,6 +38,7 @@ class Options(NamedTuple):
       time_price: on accelerators, percents of bytes that a percent of time is worth.
       overlap: on accelerators, whether a program may take 2 % longer at most.
       memory_budget: bytes of one device that the program may need; None for as few as an order can.
+      slices: within a budget, whether parts of a batch may run one after another.
     """
 
     search: Search = Search()
@@ -46,3 +47,4 @@ class Options(NamedTuple):
     time_price: float = TIME_PRICE
     overlap: bool = False
     memory_budget: int | None = None
+    slices: bool = True

@@ -11,9 +11,10 @@ import regal_jax as rj
 from regal_jax.errors import LimitError, OptionError
 from regal_jax.reporting.tables import human_bytes
 from tests.compiler.accelerators.targets import compiler_for
+from tests.compiler.slices import programs
 
 WIDTH, ROWS, LAYERS = 32, 2048, 8
-QUICK = {"compilations": 4, "evaluations": 500}
+QUICK = {"compilations": 4, "evaluations": 500, "slices": False}
 
 
 def loss(weights, x):
@@ -185,3 +186,42 @@ def test_sums_are_fused_where_nothing_else_fits(tmp_path):
         assert (ours(x, weights) == fast(x, weights)).all()
         assert ours.reports[0].cached is is_known
         assert ours.reports[0].memory[ours.reports[0].chosen].total < x.nbytes // 2
+
+
+LOSS = jax.value_and_grad(programs.perceptron)
+MANY = (programs.PERCEPTRON[0], programs.of(1024, programs.WIDTH), programs.of(1024, 4))
+
+
+def shapes(args):
+    return jax.tree.map(lambda one: jax.ShapeDtypeStruct(one.shape, one.dtype), args)
+
+
+def budget_of(fn, args, share):
+    plain = rj.fit(fn, *shapes(args), memory_budget="1TiB").plain.needs
+    return plain.arguments + int(share * (plain.total - plain.arguments))
+
+
+def test_a_batch_in_slices_fits_a_small_budget():
+    budget = budget_of(LOSS, MANY, 0.3)
+    fitted = rj.fit(LOSS, *shapes(MANY), memory_budget=budget, evaluations=500)
+    assert fitted.best.needs.total <= budget
+    assert fitted.best.way.slices > 1
+    assert re.search(r"in \d+ slices, \d+\.\d % more FLOPs", str(fitted))
+    assert fitted.best.needs.flops == pytest.approx(fitted.plain.needs.flops, rel=0.05)
+    made = jax.jit(fitted.function, compiler_options=dict(fitted.compiler_options))
+    close(made(*MANY), LOSS(*MANY))
+
+
+def test_slices_can_be_refused():
+    budget = budget_of(LOSS, MANY, 0.3)
+    with pytest.raises(LimitError):
+        rj.fit(LOSS, *shapes(MANY), memory_budget=budget, **QUICK)
+
+
+def test_jit_runs_a_batch_in_slices_and_remembers(tmp_path):
+    budget = budget_of(LOSS, MANY, 0.25)
+    for cached in (False, True):
+        run = rj.jit(LOSS, memory_budget=budget, evaluations=500, cache=tmp_path)
+        close(run(*MANY), LOSS(*MANY))
+        assert "slices" in run.reports[0].chosen
+        assert run.reports[0].cached is cached

@@ -16,7 +16,7 @@ WIDE = jax.ShapeDtypeStruct((SIDE, 2 * SIDE), jnp.float32)
 
 
 def judged(function, *shapes, **options):
-    return judge_of(jax.jit(function, **options).trace(*shapes), None)
+    return judge_of(jax.jit(function, **options).trace(*shapes), None, slices=False)
 
 
 def test_donated_arguments_hold_results():
@@ -39,6 +39,11 @@ def test_what_a_product_reads_of_another_is_beside_it():
 def test_a_result_lends_its_memory_to_one_other():
     assert least_bytes(judged(lambda x: x @ x @ x @ x, MATRIX)) == 2 * BYTES
     assert least_bytes(judged(lambda x: x @ x, MATRIX)) == BYTES
+
+
+def test_products_in_slices_need_not_be_whole():
+    function = jax.jit(lambda x, y: jnp.tanh(x @ y).sum() * x)
+    assert least_bytes(judge_of(function.trace(MATRIX, WIDE), None)) == BYTES
 
 
 def test_what_is_larger_than_each_result_has_its_own():

@@ -1,0 +1,298 @@
+"""Along which dimensions an equation can be run slice by slice.
+
+An equation is a loop nest: along a dimension of it, some of its inputs and outputs have an axis
+each, and the others don't. Where outputs have none, what slices make is added up, or the largest
+taken. A dimension may be sliced if every slice of the outputs depends on the same slice of the
+inputs alone: batches of a product, rows of a matrix, but not the axis of a sort.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import jax
+from jax.extend.core import JaxprEqn
+
+ELEMENTWISE = frozenset(
+    """
+    abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp complex conj
+    convert_element_type copy copy_p cos cosh div eq erf erf_inv erfc exp exp2 expm1 floor ge gt
+    imag integer_pow is_finite le log log1p logistic lt max min mul name ne neg nextafter not
+    optimization_barrier or pow real reduce_precision rem round rsqrt select_n shift_left
+    shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh
+    xor
+    """.split()  # noqa: SIM905
+)
+"""Primitives whose outputs have the shape of all inputs but scalars and axes of size one."""
+
+Axis = int | None
+
+
+class Dim(NamedTuple):
+    """A dimension along which an equation can be sliced.
+
+    Attributes:
+      inputs, outputs: the axis of each that is sliced, None for those that are whole.
+      combine: what makes one of the whole outputs of slices: "add", "max" or "min".
+    """
+
+    inputs: tuple[Axis, ...]
+    outputs: tuple[Axis, ...]
+    combine: str = ""
+
+
+def dims_of(equation: JaxprEqn) -> list[Dim]:
+    """All dimensions of an equation that are known to be slices of their own."""
+    atoms: list[Any] = [*equation.invars, *equation.outvars]
+    if any(_is_opaque(atom.aval) for atom in atoms):
+        return []
+    every = [tuple(atom.aval.shape) for atom in atoms]
+    shapes, results = every[: len(equation.invars)], every[len(equation.invars) :]
+    name = equation.primitive.name
+    if name in ELEMENTWISE:
+        return list(_elementwise(shapes, results))
+    rule = _RULES.get(name)
+    return [] if rule is None else list(rule(shapes, results, equation.params))
+
+
+def sliced(equation: JaxprEqn, dim: Dim, turns: int) -> JaxprEqn:
+    """The equation of one of so many slices. An iota counts from the slice's beginning."""
+    change = _PARAMETERS.get(equation.primitive.name)
+    if change is None:
+        return equation
+    name, axes = change(equation.params, dim)
+    sizes = list(equation.params[name] or ())
+    if not axes or not sizes:
+        return equation
+    for axis in axes:
+        sizes[axis] //= turns
+    return equation.replace(params=equation.params | {name: tuple(sizes)})
+
+
+def _is_opaque(aval: Any) -> bool:
+    """Whether a value isn't an array of numbers, such as a random key."""
+    dtype = getattr(aval, "dtype", None)
+    return dtype is None or jax.dtypes.issubdtype(dtype, jax.dtypes.extended)
+
+
+Shape = tuple[int, ...]
+Rule = Callable[[Sequence[Shape], Sequence[Shape], Mapping[str, Any]], Iterator[Dim]]
+
+
+def _elementwise(shapes: Sequence[Shape], results: Sequence[Shape], params=None) -> Iterator[Dim]:
+    """Scalars, and axes of size one, go with every slice."""
+    result = results[0]
+    if any(len(shape) not in (0, len(result)) for shape in (*shapes, *results)):
+        return
+    for axis, size in enumerate(result):
+        inputs = tuple(axis if shape and shape[axis] == size else None for shape in shapes)
+        yield Dim(inputs, (axis,) * len(results))
+
+
+def _broadcast(shapes, results, params) -> Iterator[Dim]:
+    (result,), places = results, params["broadcast_dimensions"]
+    others = (None,) * (len(shapes) - 1)
+    for axis, size in enumerate(result):
+        own = places.index(axis) if axis in places else None
+        if own is not None and shapes[0][own] != size:
+            own = None
+        yield Dim((own, *others), (axis,))
+
+
+def _reshape(shapes, results, params) -> Iterator[Dim]:
+    """Axes that begin at the same place; those behind it lie inside."""
+    if params.get("dimensions") is not None:
+        return
+    (result,), others = results, (None,) * (len(shapes) - 1)
+    starts = {(math.prod(result[:axis])): axis for axis in range(len(result)) if result[axis] > 1}
+    for axis, size in enumerate(shapes[0]):
+        to = starts.get(math.prod(shapes[0][:axis]))
+        if size > 1 and to is not None:
+            yield Dim((axis, *others), (to,))
+
+
+def _squeeze(shapes, results, params) -> Iterator[Dim]:
+    dropped = {axis % len(shapes[0]) for axis in params["dimensions"]}
+    kept = [axis for axis in range(len(shapes[0])) if axis not in dropped]
+    for to, axis in enumerate(kept):
+        yield Dim((axis,), (to,))
+
+
+def _transpose(shapes, results, params) -> Iterator[Dim]:
+    for to, axis in enumerate(params["permutation"]):
+        yield Dim((axis,), (to,))
+
+
+def _iota(shapes, results, params) -> Iterator[Dim]:
+    for axis in range(len(results[0])):
+        yield Dim((None,) * len(shapes), (axis,))
+
+
+def _slice(shapes, results, params) -> Iterator[Dim]:
+    for axis, (size, taken) in enumerate(zip(shapes[0], results[0], strict=True)):
+        if size == taken:
+            yield Dim((axis,), (axis,))
+
+
+def _pad(shapes, results, params) -> Iterator[Dim]:
+    for axis, config in enumerate(params["padding_config"]):
+        if tuple(config) == (0, 0, 0):
+            yield Dim((axis, None), (axis,))
+
+
+def _but(axes: Callable[[Mapping[str, Any]], Sequence[int]]) -> Rule:
+    """All axes but some."""
+
+    def rule(shapes, results, params) -> Iterator[Dim]:
+        without = {axis % len(shapes[0]) for axis in axes(params)}
+        for axis in range(len(shapes[0])):
+            if axis not in without:
+                yield Dim((axis,) * len(shapes), (axis,) * len(results))
+
+    return rule
+
+
+def _reduction(combine: str = "") -> Rule:
+    def rule(shapes, results, params) -> Iterator[Dim]:
+        (shape,), gone = set(shapes), set(params["axes"])
+        for axis in range(len(shape)):
+            to = axis - sum(other < axis for other in gone)
+            if axis not in gone:
+                yield Dim((axis,) * len(shapes), (to,) * len(results))
+            elif combine:
+                yield Dim((axis,), (None,), combine)
+
+    return rule
+
+
+def _dot(shapes, results, params) -> Iterator[Dim]:
+    (lefts, rights), (left_batch, right_batch) = params["dimension_numbers"]
+    for to, pair in enumerate(zip(left_batch, right_batch, strict=True)):
+        yield Dim(pair, (to,))
+    for pair in zip(lefts, rights, strict=True):
+        yield Dim(pair, (None,), "add")
+    to = len(left_batch)
+    for axis in range(len(shapes[0])):
+        if axis not in (*lefts, *left_batch):
+            yield Dim((axis, None), (to,))
+            to += 1
+    for axis in range(len(shapes[1])):
+        if axis not in (*rights, *right_batch):
+            yield Dim((None, axis), (to,))
+            to += 1
+
+
+def _convolution(shapes, results, params) -> Iterator[Dim]:
+    numbers = params["dimension_numbers"]
+    batch, features = numbers.lhs_spec[:2]
+    made, read = numbers.rhs_spec[:2]
+    if params["batch_group_count"] == 1:
+        yield Dim((batch, None), (numbers.out_spec[0],))
+    if params["feature_group_count"] == 1:
+        yield Dim((features, read), (None,), "add")
+    if params["batch_group_count"] == params["feature_group_count"] == 1:
+        yield Dim((None, made), (numbers.out_spec[1],))
+
+
+def _window(shapes, results, params) -> Iterator[Dim]:
+    """Axes whose windows are one wide."""
+    rank = len(shapes[0])
+    ones, none = (1,) * rank, ((0, 0),) * rank
+    sizes = params["window_dimensions"]
+    steps = params.get("window_strides") or ones
+    dilated = [params.get(name) or ones for name in ("base_dilation", "window_dilation")]
+    padding = params.get("padding") or none
+    for axis in range(rank):
+        is_one = all(of[axis] == 1 for of in (sizes, steps, *dilated))
+        if is_one and tuple(padding[axis]) == (0, 0):
+            inputs = tuple(axis if len(shape) == rank else None for shape in shapes)
+            yield Dim(inputs, (axis,) * len(results))
+
+
+def _gather(shapes, results, params) -> Iterator[Dim]:
+    numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
+    offset = numbers.offset_dims
+    places = [axis for axis in range(len(results[0])) if axis not in offset]
+    beside = dict(
+        zip(numbers.start_indices_batching_dims, numbers.operand_batching_dims, strict=True)
+    )
+    for axis, to in enumerate(places):
+        yield Dim((beside.get(axis), axis), (to,))
+    gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    windows = [axis for axis in range(len(shapes[0])) if axis not in gone]
+    for axis, to in zip(windows, offset, strict=True):
+        if sizes[axis] == shapes[0][axis] and axis not in numbers.start_index_map:
+            yield Dim((axis, None), (to,))
+
+
+def _scatter(shapes, results, params) -> Iterator[Dim]:
+    numbers, (operand, _, updates) = params["dimension_numbers"], shapes
+    windows = numbers.update_window_dims
+    places = [axis for axis in range(len(updates)) if axis not in windows]
+    pairs = zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
+    for axis, of_indices in pairs:
+        yield Dim((axis, of_indices, places[of_indices]), (axis,))
+    gone = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+    kept = [axis for axis in range(len(operand)) if axis not in gone]
+    for axis, of_updates in zip(kept, windows, strict=True):
+        is_whole = operand[axis] == updates[of_updates]
+        if is_whole and axis not in numbers.scatter_dims_to_operand_dims:
+            yield Dim((axis, None, of_updates), (axis,))
+
+
+_WINDOWED = (
+    *("reduce_window_sum", "reduce_window_max", "reduce_window_min"),
+    *("select_and_scatter_add", "select_and_gather_add"),
+)
+_REDUCING = ("reduce_prod", "reduce_and", "reduce_or", "argmax", "argmin")
+_CUMULATIVE = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
+
+_RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "broadcast_in_dim": _broadcast,
+        "reshape": _reshape,
+        "squeeze": _squeeze,
+        "transpose": _transpose,
+        "iota": _iota,
+        "slice": _slice,
+        "pad": _pad,
+        "concatenate": _but(lambda params: (params["dimension"],)),
+        "split": _but(lambda params: (params["axis"],)),
+        "rev": _but(lambda params: params["dimensions"]),
+        "sort": _but(lambda params: (params["dimension"],)),
+        "top_k": _but(lambda params: (params.get("axis", -1),)),
+        **dict.fromkeys(_CUMULATIVE, _but(lambda params: (params["axis"],))),
+        "reduce_sum": _reduction("add"),
+        "reduce_max": _reduction("max"),
+        "reduce_min": _reduction("min"),
+        **dict.fromkeys(_REDUCING, _reduction()),
+        "dot_general": _dot,
+        "conv_general_dilated": _convolution,
+        **dict.fromkeys(_WINDOWED, _window),
+        "gather": _gather,
+        "scatter": _scatter,
+        "scatter-add": _scatter,
+    }
+)
+
+
+def _sizes_of_outputs(name: str):
+    return lambda params, dim: (name, [axis for axis in dim.outputs[:1] if axis is not None])
+
+
+_PARAMETERS: Mapping[str, Callable[[Mapping[str, Any], Dim], tuple[str, list[int]]]] = (
+    MappingProxyType(
+        {
+            "broadcast_in_dim": _sizes_of_outputs("shape"),
+            "iota": _sizes_of_outputs("shape"),
+            "reshape": _sizes_of_outputs("new_sizes"),
+            "slice": _sizes_of_outputs("limit_indices"),
+            "gather": lambda params, dim: (
+                "slice_sizes",
+                [dim.inputs[0]] if dim.inputs[0] is not None and dim.inputs[1] is None else [],
+            ),
+        }
+    )
+)
+"""The parameter that has sizes of the outputs or inputs, and the axes in it that are sliced."""

@@ -1,0 +1,97 @@
+"""Losses of a batch, and others."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+BATCH, WIDTH, HIDDEN = 64, 16, 128
+
+
+def of(*shape, dtype=np.float32):
+    return jnp.asarray(np.random.default_rng(sum(shape)).normal(0, 0.3, shape), dtype)
+
+
+def perceptron(weights, x, y):
+    hidden = jnp.tanh(x @ weights["up"] + weights["bias"])
+    return jnp.mean((hidden @ weights["down"] - y) ** 2)
+
+
+PERCEPTRON = (
+    {"up": of(WIDTH, HIDDEN), "bias": of(HIDDEN), "down": of(HIDDEN, 4)},
+    of(BATCH, WIDTH),
+    of(BATCH, 4),
+)
+
+
+def normalised(x, up, down):
+    hidden = jnp.tanh(x @ up)
+    hidden = (hidden - hidden.mean(0)) / (hidden.std(0) + 0.1)
+    return jnp.sum(jnp.sin(hidden @ down))
+
+
+NORMALISED = (of(BATCH, WIDTH), of(WIDTH, HIDDEN), of(HIDDEN, HIDDEN))
+
+
+def weighted(w, x, mask):
+    """What the loss is divided by is a sum over the batch, too."""
+    mask = (mask > 0).astype(jnp.float32)
+    return jnp.sum(jnp.sin(x @ w["in"]) @ w["out"] * mask[:, None]) / jnp.sum(mask)
+
+
+WEIGHTED = ({"in": of(WIDTH, HIDDEN), "out": of(HIDDEN, HIDDEN)}, of(BATCH, WIDTH), of(BATCH))
+
+
+def attention(w, tokens):
+    """A language model of one layer, with labels, and a mask of causes."""
+    x = w["embedding"][tokens]
+    q, k, v = jnp.split(x @ w["qkv"], 3, -1)
+    scores = jnp.einsum("btd,bsd->bts", q, k)
+    row, column = (jax.lax.broadcasted_iota(jnp.int32, scores.shape, axis) for axis in (1, 2))
+    x = x + jax.nn.softmax(jnp.where(row >= column, scores, -1e9)) @ v
+    logits = jax.nn.log_softmax(x @ w["embedding"].T)
+    picked = jnp.take_along_axis(logits[:, :-1], tokens[:, 1:, None], -1)
+    return -picked.mean()
+
+
+ATTENTION = (
+    {"embedding": of(64, WIDTH), "qkv": of(WIDTH, 3 * WIDTH)},
+    jnp.arange(8 * 12).reshape(8, 12) % 64,
+)
+
+
+def convolutional(w, x):
+    for kernel in w:
+        x = jax.lax.conv_general_dilated(
+            x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+        x = jax.nn.relu(x)
+        x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    return jnp.mean(x**2)
+
+
+CONVOLUTIONAL = ([of(3, 3, 4, 8), of(3, 3, 8, 8)], of(8, 16, 16, 4))
+
+
+def by_example(w, x, y):
+    """Gradients of each example, of which the longest are shortened."""
+    gradients = jax.vmap(jax.grad(perceptron), (None, 0, 0))(w, x[:, None], y[:, None])
+    lengths = jnp.sqrt(sum(jnp.sum(g**2, range(1, g.ndim)) for g in jax.tree.leaves(gradients)))
+    scale = 1 / jnp.maximum(1.0, lengths)
+    return jax.tree.map(lambda g: jnp.einsum("b,b...->...", scale, g), gradients), lengths.max()
+
+
+def narrow(w, x):
+    hidden = jax.nn.gelu(x.astype(jnp.bfloat16) @ w["in"].astype(jnp.bfloat16))
+    return jnp.mean((hidden @ w["out"].astype(jnp.bfloat16)).astype(jnp.float32) ** 2)
+
+
+PROGRAMS = {
+    "perceptron": (jax.value_and_grad(perceptron), PERCEPTRON),
+    "normalised": (normalised, NORMALISED),
+    "weighted": (jax.grad(weighted), WEIGHTED),
+    "attention": (jax.value_and_grad(attention), ATTENTION),
+    "convolutional": (jax.grad(convolutional), CONVOLUTIONAL),
+    "by example": (by_example, PERCEPTRON),
+    "narrow": (jax.grad(narrow), WEIGHTED[:2]),
+    "rows": (lambda x, w: (jnp.tanh(x @ w) @ w.T, jnp.max(x @ w)), (of(BATCH, 8), of(8, 256))),
+}

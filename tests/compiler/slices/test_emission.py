@@ -1,0 +1,75 @@
+"""Programs with a region in slices: the same numbers, in fewer bytes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.core import jaxpr_as_fun
+
+from regal_jax.compiler.barriers.emission import program_of
+from regal_jax.compiler.slices.emission import in_slices
+from regal_jax.compiler.ways.judge import KEEP_BARRIERS
+from tests.compiler.slices import programs
+from tests.compiler.slices.programs import PROGRAMS
+
+
+def sliced(fn, args, *, for_cpus=True, **options):
+    traced = jax.jit(fn, **options).trace(*args)
+    return traced, in_slices(traced, program_of(traced), for_cpus=for_cpus)
+
+
+@pytest.mark.parametrize("for_cpus", [True, False], ids=["CPUs", "accelerators"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_numbers_are_the_same(name, for_cpus):
+    fn, args = PROGRAMS[name]
+    _traced, found = sliced(fn, args, for_cpus=for_cpus)
+    assert found
+    expected, tolerance = fn(*args), 2e-2 if name == "narrow" else 2e-5
+    for one in found[:: max(1, len(found) - 1)]:
+        made = jax.jit(jaxpr_as_fun(one.traced.jaxpr))(*jax.tree.leaves(args))
+        for own, other in zip(made, jax.tree.leaves(expected), strict=True):
+            assert (own.shape, own.dtype) == (other.shape, other.dtype)
+            np.testing.assert_allclose(own, other, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ["perceptron", "attention", "convolutional", "by example"])
+def test_more_slices_need_fewer_bytes(name):
+    traced, found = sliced(*PROGRAMS[name])
+    assert len({one.turns for one in found}) == len(found) > 1
+
+    def temporaries(one, options):
+        return one.lower().compile(options).memory_analysis().temp_size_in_bytes
+
+    needs = [temporaries(one.traced, KEEP_BARRIERS if one.unrolled else {}) for one in found]
+    assert needs[-1] < 0.7 * temporaries(traced, {})
+
+
+def test_convolutions_are_unrolled_on_cpus_alone():
+    for name, for_cpus, unrolled in (
+        ("convolutional", True, True),
+        ("convolutional", False, False),
+        ("perceptron", True, False),
+    ):
+        for one in sliced(*PROGRAMS[name], for_cpus=for_cpus)[1]:
+            assert one.unrolled is unrolled
+            assert ("scan" in str(one.traced.jaxpr)) is not unrolled
+            assert (one.unseen > 0) is not unrolled
+
+
+def test_slices_divide_all_sizes():
+    fn, (w, x, y) = PROGRAMS["perceptron"]
+    found = sliced(fn, (w, x[:12], y[:12]))[1]
+    assert [one.turns for one in found] == [2, 4, 12]
+
+
+def test_donations_stay():
+    def step(w, x, y):
+        return jax.tree.map(lambda a, g: a - 0.1 * g, w, jax.grad(programs.perceptron)(w, x, y))
+
+    for one in sliced(step, programs.PERCEPTRON, donate_argnums=0)[1]:
+        memory = one.traced.lower().compile().memory_analysis()
+        assert memory.alias_size_in_bytes >= sum(a.nbytes for a in programs.PERCEPTRON[0].values())
+
+
+def test_nothing_to_slice():
+    assert sliced(lambda x: jnp.sort(x, axis=None), (jnp.ones((4, 64)),))[1] == []

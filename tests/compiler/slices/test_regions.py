@@ -1,0 +1,59 @@
+"""Which part of a program is run in slices."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from regal_jax.compiler.barriers.emission import program_of
+from regal_jax.compiler.slices.regions import best_region
+from tests.compiler.slices import programs
+
+
+def names(program, ops):
+    return sorted(program.ops[op].steps[-1].equation.primitive.name for op in ops)
+
+
+def region_of(fn, *args):
+    program = program_of(jax.jit(fn).trace(*args))
+    return program, best_region(program)
+
+
+def test_a_batch_is_sliced_from_the_loss_to_the_gradients():
+    program, region = region_of(jax.value_and_grad(programs.perceptron), *programs.PERCEPTRON)
+    assert region.divisor == programs.BATCH
+    assert sorted(region.combined.values()) == ["add"] * 4  # the loss, two weights and a bias
+    assert not region.stacked
+    assert names(program, region.own).count("dot_general") == 5
+    assert "dot_general" not in names(program, region.after)
+
+
+def test_features_are_sliced_where_a_batch_is_normalised():
+    """By its mean and deviation, which are of all of it."""
+    program, region = region_of(programs.normalised, *programs.NORMALISED)
+    assert region.divisor == programs.HIDDEN
+    assert names(program, region.own).count("dot_general") == 2
+    assert list(region.combined.values()) == ["add"]  # what the second product adds up
+    assert "sin" in names(program, region.after)
+
+
+@pytest.mark.parametrize(
+    ("fn", "args"),
+    [
+        (lambda x: jnp.sort(x, axis=None), (jnp.ones((4, 64)),)),
+        (lambda x: x, (jnp.ones(8),)),
+        (lambda x: jnp.tanh(x) * 2, (jnp.ones((8, 8)),)),
+        (lambda x, y: x @ y, (jnp.ones((7, 3)), jnp.ones((3, 5)))),
+    ],
+    ids=["sorted", "nothing", "cheap ops alone", "no divisor"],
+)
+def test_no_region(fn, args):
+    assert region_of(fn, *args)[1] is None
+
+
+def test_what_a_region_reads_is_there_before_it():
+    program, region = region_of(jax.grad(programs.weighted), *programs.WEIGHTED)
+    made = {value for op in region.own | region.after for value in program.ops[op].writes}
+    assert made.isdisjoint(region.given)
+    for op in range(len(program.ops)):
+        if op not in region.own | region.after:
+            assert made.isdisjoint(program.ops[op].reads)

@@ -23,10 +23,10 @@ from regal_jax.graphs.importers.jax.flat_program import (
     value_of,
 )
 
-TURNS = (2, 4, 16)
+TURNS = (2, 4, 8, 16)
 """Slices, or the next lower number that divides all sizes."""
 
-MOST_UNROLLED = 8000
+MOST_UNROLLED = 10_000
 """Ops of a region, over all its slices, if these are no loop."""
 
 

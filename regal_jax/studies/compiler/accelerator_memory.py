@@ -147,7 +147,7 @@ def _rows(
     one: Program, traced: Any, target: Accelerator, compilations: int, evaluations: int, seed: int
 ) -> list[Row]:
     how = each_of(Search(evaluations=evaluations, seed=seed))
-    attempts = Attempts(judge_of(traced, target, None), how)
+    attempts = Attempts(judge_of(traced, target, None, slices=False), how)
     common = {"graph": one.name, "seed": seed, "accelerator": target.name, "jax": jax.__version__}
     common |= {"compilations": compilations, "evaluations": evaluations}
     found: dict[str, tuple[Attempt, float]] = {}

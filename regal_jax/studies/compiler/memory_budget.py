@@ -60,6 +60,9 @@ LEAST = "least_bytes"
 FUSES = "fuses_sums"
 """1 where a budget is kept by fused sums alone, which take time that no FLOPs show, or 0."""
 
+SLICES = "slices"
+"""How many a program is in within a budget, which take time that FLOPs don't show; 0 for none."""
+
 _LAST_METRIC = "search_seconds"
 
 
@@ -141,7 +144,7 @@ def _others(name: str, judge: Judge) -> dict[str, _Other]:
     judges = {PLAIN: judge}
     for method in checkpointed.METHODS:
         if (one := checkpointed.program(name, method)) is not None:
-            judges[method] = _judge(one, judge.target)
+            judges[method] = _judge(one, judge.target, slices=False)
     return {method: _Other(one, _best_of_xla(one)) for method, one in judges.items()}
 
 
@@ -151,7 +154,8 @@ def _rows(
     """The plain program, each policy's, the best of each budget, and all that none is better than.
 
     Budgets are shares of the plain program's bytes, and the bytes of each policy's. With JIT the
-    plain program and the policies' are those in an order of ours.
+    plain program and the policies' are those in an order of ours. What none is better than leaves
+    out slices on CPUs, since FLOPs don't show their time.
     """
     begin = time.perf_counter()
     how = xla_settings.Search(evaluations=settings.evaluations, seed=settings.seed)
@@ -169,7 +173,8 @@ def _rows(
     beside = {other: one.needs for other, one in others().items()}
     if method == JIT:
         beside = {o + REORDERED: _best_of_ours(one, how) for o, one in others().items()}
-    points = [one.needs for one in pareto(search.attempts.all)]
+    alike = [one for one in search.attempts.all if judge.target or not one.way.slices]
+    points = [one.needs for one in pareto(alike)]
     spent = time.perf_counter() - begin
     common = {"graph": name, "seed": settings.seed, "jax": jax.__version__}
     common |= {"accelerator": settings.accelerator or "cpu"}
@@ -184,6 +189,7 @@ def _rows(
     ]
     single = [(PLAIN, LEAST, float(least_bytes(judge)))]
     single += [(share, FUSES, float(one.way.fuses_sums)) for share, one in fitted.items()]
+    single += [(share, SLICES, float(one.way.slices)) for share, one in fitted.items()]
     single += [(method, _LAST_METRIC, spent)]
     return rows + [
         common | {"method": of, "metric": metric, "value": value, "point": ""}
@@ -205,9 +211,9 @@ def _beyond(needs: Needs) -> int:
     return needs.total - needs.arguments
 
 
-def _judge(one: Program, target: Accelerator | None) -> Judge:
+def _judge(one: Program, target: Accelerator | None, *, slices: bool = True) -> Judge:
     args = one.shapes if target is None else placed(target, one.shapes, {})[0]
-    return judge_of(one.jitted().trace(*args), target)
+    return judge_of(one.jitted().trace(*args), target, slices=slices)
 
 
 def _best_of_xla(judge: Judge) -> Needs:
@@ -290,10 +296,14 @@ class Curves:
         """Whether a budget is kept by fused sums; older rows, which don't say, know none."""
         return self._of.get((name, method, "", FUSES), 0.0) > 0
 
+    def slices(self, name: str, method: str) -> int:
+        """How many a program is in; none in older rows."""
+        return int(self._of.get((name, method, "", SLICES), 0.0))
+
 
 def budgets(rows: Sequence[Row], ours: str) -> list[dict[str, str]]:
-    """A line a budget: how many programs are within it, how many of these by fused sums, how many
-    can't be, whatever the way, and the work of the first over the plain ones'."""
+    """A line a budget: how many programs are within it, how many of these by fused sums and in
+    slices, how many can't be, whatever the way, and the work of the first over the plain ones'."""
     curves, lines = Curves(rows, ours), []
     for share in BUDGETS:
         method = f"{ours} {share}"
@@ -301,6 +311,7 @@ def budgets(rows: Sequence[Row], ours: str) -> list[dict[str, str]]:
         within = {name: one[1] for name, one in found.items() if one and one[0] <= share}
         line = {"budget": f"{share:.0%}", "within": f"{len(within)} of {len(found)}"}
         line["by fused sums"] = str(sum(curves.fuses(one, method) for one in within))
+        line["in slices"] = str(sum(curves.slices(one, method) > 0 for one in within))
         line["none can be"] = str(sum(curves.least(one) > share for one in found))
         lines.append(line | {curves.work: mean(within) if within else ""})
     return lines
@@ -362,8 +373,10 @@ def table(rows: Sequence[Row], ours: str) -> list[dict[str, str]]:
         line = {"program": name.partition("/")[0], "XLA": human_bytes(curves.plain_bytes(name))}
         methods = [*(f"{ours} {share}" for share in BUDGETS), *checkpointed.METHODS]
         for method in methods:
-            needs, fused = curves.needs(name, method), " fused" * curves.fuses(name, method)
-            cell = f"{needs[0]:.2f} {needs[1]:.3f}{fused}" if needs else ""
+            needs, how = curves.needs(name, method), " fused" * curves.fuses(name, method)
+            if number := curves.slices(name, method):
+                how += f" in {number}"
+            cell = f"{needs[0]:.2f} {needs[1]:.3f}{how}" if needs else ""
             line[method.replace(f"{ours} ", "")] = cell
         lines.append(line)
     return lines

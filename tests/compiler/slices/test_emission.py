@@ -59,7 +59,7 @@ def test_convolutions_are_unrolled_on_cpus_alone():
 def test_slices_divide_all_sizes():
     fn, (w, x, y) = PROGRAMS["perceptron"]
     found = sliced(fn, (w, x[:12], y[:12]))[1]
-    assert [one.turns for one in found] == [2, 4, 12]
+    assert [one.turns for one in found] == [2, 4, 6, 12]
 
 
 def test_donations_stay():

@@ -5,7 +5,15 @@ import pytest
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
 from regal_jax.errors import OptionError
 from regal_jax.studies.compiler import memory_budget, tables
-from regal_jax.studies.compiler.memory_budget import BUDGETS, FIT, FUSES, JIT, LEAST, Settings
+from regal_jax.studies.compiler.memory_budget import (
+    BUDGETS,
+    FIT,
+    FUSES,
+    JIT,
+    LEAST,
+    SLICES,
+    Settings,
+)
 
 MIB = 2**20
 
@@ -52,6 +60,15 @@ def test_budgets_that_are_kept_by_fused_sums_are_counted():
     line, other = memory_budget.table([*ROWS, *at_half], FIT)
     assert (line["0.5"], line["0.4"]) == ("0.50 1.100 fused", "0.40 1.100")
     assert other["0.5"] == "0.90 1.000 fused"
+
+
+def test_budgets_that_are_kept_in_slices_are_counted():
+    sliced = [row | {"metric": SLICES, "value": "4.0"} for row in ROWS if row["metric"] == "flops"]
+    at_half = [row for row in sliced if row["method"] == f"{FIT} 0.5"]
+    lines = memory_budget.budgets([*ROWS, *at_half], FIT)
+    assert [line["in slices"] for line in lines] == ["0", "0", "1", "0"]
+    line, _ = memory_budget.table([*ROWS, *at_half], FIT)
+    assert (line["0.5"], line["0.4"]) == ("0.50 1.100 in 4", "0.40 1.100")
 
 
 def test_ours_at_a_policy_s_price():

@@ -112,7 +112,7 @@ def _made(
         for op, dims in region.ops.items():
             made.run(program.ops[op], dims)
         for value, axis in region.stacked.items():
-            part = made.slices[value]
+            part = made.slices[value, axis]
             begin = number * part.shape[axis]
             whole[value] = jax.lax.dynamic_update_slice_in_dim(whole[value], part, begin, axis)
         for value, how in region.combined.items():
@@ -120,13 +120,15 @@ def _made(
             sums[value] = _COMBINE[how](sums[value], part)
         return whole, sums
 
+    def body(carry: tuple, number: Any) -> tuple:
+        return turn(carry, given, number), None
+
     carry = whole, sums
     if unrolled:
         for number in range(turns):
             carry = turn(carry, given, number)
             carry, given = jax.lax.optimization_barrier((carry, given))
     else:
-        body = lambda carry, number: (turn(carry, given, number), None)  # noqa: E731
         carry, _ = jax.lax.scan(body, carry, jnp.arange(turns))
     whole, sums = carry
     return whole | {value: one.astype(avals[value].dtype) for value, one in sums.items()}
@@ -140,13 +142,12 @@ class _Turn:
       given: values from outside.
 
     Attributes:
-      slices: of values. wholes: values that are this slice's part of what all make.
+      slices: of values along axes. wholes: values that are this slice's part of what all make.
     """
 
     def __init__(self, program: FlatProgram, turns: int, number: Any, given: Mapping[int, Any]):
         self._avals, self._turns, self._number, self._given = program.avals, turns, number, given
-        self._cut: dict[tuple[int, int], Any] = {}
-        self.slices: dict[int, Any] = {}
+        self.slices: dict[tuple[int, int], Any] = {}
         self.wholes: dict[int, Any] = {}
 
     def run(self, op: FlatOp, dims: Dims) -> None:
@@ -171,9 +172,11 @@ class _Turn:
             elif (
                 step.equation.primitive.name == "iota" and step.equation.params["dimension"] == axis
             ):
-                self.slices[value] = made + jnp.asarray(self._number * made.shape[axis], made.dtype)
+                self.slices[value, axis] = made + jnp.asarray(
+                    self._number * made.shape[axis], made.dtype
+                )
             else:
-                self.slices[value] = made
+                self.slices[value, axis] = made
 
     def _whole(self, atom: Any) -> Any:
         if isinstance(atom, int) and atom in self.wholes:
@@ -181,13 +184,11 @@ class _Turn:
         return value_of(atom, self._given)
 
     def _slice_of(self, value: Any, axis: int) -> Any:
-        if value in self.slices:
-            return self.slices[value]
-        if (value, axis) not in self._cut:
+        if (value, axis) not in self.slices:
             size = self._avals[value].shape[axis] // self._turns
             cut = jax.lax.dynamic_slice_in_dim(self._whole(value), self._number * size, size, axis)
-            self._cut[value, axis] = cut
-        return self._cut[value, axis]
+            self.slices[value, axis] = cut
+        return self.slices[value, axis]
 
 
 def _outputs(step: Step, inputs: list[Any]) -> list[Any]:

@@ -213,7 +213,9 @@ def _region(
         number, dims = waiting.pop()
         for value, axis in _reads(program.ops[number], dims) or ():
             source = maker.get(value)
-            if source is not None and axis is not None and source in free.keys() - pulled.keys():
+            if source is None or axis is None or source not in free or source in pulled:
+                continue
+            if (value, axis) in _made(program.ops[source], free[source]):
                 pulled[source] = free[source]
                 waiting.append((source, free[source]))
     own = {value for number in ops for value in program.ops[number].writes}
@@ -224,10 +226,9 @@ def _region(
             outside.update(op.reads)
     stacked, combined, inside = {}, {}, 0
     for number, dims in ops.items():
-        assert dims[-1] is not None
-        for value, axis in zip(program.ops[number].writes, dims[-1].outputs, strict=True):
+        for value, axis in _made(program.ops[number], dims):
             if axis is None:
-                combined[value] = dims[-1].combine
+                combined[value] = dims[-1].combine if dims[-1] else ""
             elif value in outside:
                 stacked[value] = axis
             else:
@@ -247,9 +248,17 @@ def _region(
 
 
 def _given(program: FlatProgram, ops: Mapping[int, Dims]) -> set[int]:
-    """What ops read that others make."""
-    made = {value for number in ops for value in program.ops[number].writes}
-    return {value for number in ops for value in program.ops[number].reads} - made
+    """What ops read whole, or in slices that none of them makes."""
+    made = {pair for op, dims in ops.items() for pair in _made(program.ops[op], dims)}
+    read = {pair for op, dims in ops.items() for pair in _reads(program.ops[op], dims) or ()}
+    return {value for value, axis in read if axis is None or (value, axis) not in made}
+
+
+def _made(op: FlatOp, dims: Dims) -> Iterator[tuple[int, Axis]]:
+    """The values that an op makes, and the axes that they are sliced along."""
+    last = dims[-1]
+    assert last is not None
+    return zip(op.writes, last.outputs, strict=True)
 
 
 def _after(program: FlatProgram, made: set[int], ops: Mapping[int, Dims]) -> frozenset[int]:

@@ -6,8 +6,9 @@ merges equal work and schedules; the pass that does so is left out (``KEEP_BARRI
 sequence is kept there, too.
 """
 
+import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -153,6 +154,26 @@ class Version(NamedTuple):
         return self.slices.turns if self.slices else 0
 
 
+class Versions(Sequence[Version]):
+    """Versions, of which those in slices are made when they are first asked for.
+
+    Args:
+      first: those that are there.
+      sliced: makes the others.
+    """
+
+    def __init__(self, first: Sequence[Version], sliced: Callable[[], Sequence[Version]]):
+        self._first = first
+        self._all = functools.cache(lambda: (*first, *sliced()))
+
+    def __getitem__(self, place):
+        is_there = isinstance(place, int) and 0 <= place < len(self._first)
+        return self._first[place] if is_there else self._all()[place]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
 class Judge(NamedTuple):
     """Compiles a traced function in one way or another.
 
@@ -163,7 +184,7 @@ class Judge(NamedTuple):
       runs: whether programs are timed on the accelerator, rather than by estimate.
     """
 
-    versions: tuple[Version, ...]
+    versions: Sequence[Version]
     target: Accelerator | None
     options: Mapping[str, Any]
     runs: bool = False
@@ -256,9 +277,9 @@ def judge_of(
 ) -> Judge:
     """With the function in slices, too, if asked for, on one device. CompilerError for a function
     whose ops may not be moved."""
-    versions = versions_of(traced, target)
+    versions: Sequence[Version] = versions_of(traced, target)
     if slices and (target is None or len(target.devices) <= 1):
-        versions += _in_slices(traced, target)
+        versions = Versions(versions, functools.partial(_in_slices, traced, target))
     return Judge(versions, target, dict(options or {}))
 
 

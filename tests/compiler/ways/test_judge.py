@@ -8,7 +8,9 @@ import pytest
 from jax.sharding import PartitionSpec
 
 from regal_jax.compiler.accelerators.measure import measure, measured, placed
-from regal_jax.compiler.ways.judge import Way, judge_of
+from regal_jax.compiler.ways import judge as judging
+from regal_jax.compiler.ways.fit import fit
+from regal_jax.compiler.ways.judge import Versions, Way, judge_of
 from regal_jax.compiler.xla.behind import REORDERED
 from regal_jax.compiler.xla.jit import jit
 from regal_jax.compiler.xla.reschedule import DEFAULT as PLAIN
@@ -151,3 +153,17 @@ def test_an_order_behind_the_scheduler_keeps_a_budget_without_work(tmp_path, mon
     monkeypatch.setattr("regal_jax.compiler.xla.behind._if_there", others)
     assert measure(fast, TOTAL, WEIGHTS, ROWS, accelerator=target) == ours
     assert fast.reports[-1].cached
+
+
+def test_slices_are_made_when_they_are_asked_for():
+    asked = []
+    made = Versions(["as it is", "lean"], lambda: asked.append(1) or ["sliced"])
+    assert (made[0], made[1], asked) == ("as it is", "lean", [])
+    assert (len(made), made[2], list(made)[-1], asked) == (3, "sliced", "sliced", [1])
+    with pytest.raises(IndexError):
+        made[3]
+
+
+def test_what_fits_is_not_sliced(monkeypatch):
+    monkeypatch.setattr(judging, "in_slices", lambda *_, **__: pytest.fail("asked for"))
+    fit(late, TOTAL, WEIGHTS, ROWS, memory_budget="1TiB")

@@ -16,12 +16,14 @@ from jax.extend.core import JaxprEqn
 
 ELEMENTWISE = frozenset(
     """
-    abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp complex conj
-    convert_element_type copy copy_p cos cosh div eq erf erf_inv erfc exp exp2 expm1 floor ge gt
-    imag integer_pow is_finite le log log1p logistic lt max min mul name ne neg nextafter not
-    optimization_barrier or pow real reduce_precision rem round rsqrt select_n shift_left
-    shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh
-    xor
+    abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil
+    clamp clz complex conj convert_element_type copy copy_p cos cosh digamma div eq erf erf_inv
+    erfc exp exp2 expm1 floor ge gt igamma igamma_grad_a igammac imag integer_pow is_finite le
+    lgamma log log1p log2 logistic lt max min mul mulhi name ne neg nextafter not
+    one_minus_square optimization_barrier or polygamma population_count pow real
+    reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
+    shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan
+    tanh xor zeta
     """.split()  # noqa: SIM905
 )
 """Primitives whose outputs have the shape of all inputs but scalars and axes of size one."""

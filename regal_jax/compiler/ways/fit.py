@@ -227,7 +227,8 @@ def describe(best: Attempt, plain: Attempt, budget: int) -> str:
         before = "what is refused for its size"
     else:
         before = human_bytes(plain.needs.total)
-        what += [f"{100 * (flops_ratio(best.needs, plain.needs) - 1):.1f} % more FLOPs"]
+        more = round(100 * (flops_ratio(best.needs, plain.needs) - 1), 1)
+        what += [f"{abs(more):.1f} % {'fewer' if more < 0 else 'more'} FLOPs"]
     return (
         f"needs {human_bytes(best.needs.total)} instead of {before}, within {human_bytes(budget)}:"
         f" {', '.join(what)}"

@@ -206,7 +206,7 @@ def test_a_batch_in_slices_fits_a_small_budget():
     fitted = rj.fit(LOSS, *shapes(MANY), memory_budget=budget, evaluations=500)
     assert fitted.best.needs.total <= budget
     assert fitted.best.way.slices > 1
-    assert re.search(r"in \d+ slices, \d+\.\d % more FLOPs", str(fitted))
+    assert re.search(r"in \d+ slices, \d+\.\d % (more|fewer) FLOPs", str(fitted))
     assert fitted.best.needs.flops == pytest.approx(fitted.plain.needs.flops, rel=0.05)
     made = jax.jit(fitted.function, compiler_options=dict(fitted.compiler_options))
     close(made(*MANY), LOSS(*MANY))

@@ -18,17 +18,22 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.importers.jax.flat_program import FlatProgram
 from regal_jax.graphs.importers.jax.values import value_bytes
 
-_CHEAP = frozenset(
+ELEMENTWISE = frozenset(
     """
-    abs acos acosh add add_any and asin asinh atan atan2 atanh bitcast_convert_type
-    broadcast_in_dim cbrt ceil clamp complex conj convert_element_type copy copy_p cos cosh div
-    eq erf erf_inv erfc exp exp2 expand_dims expm1 floor ge gt imag integer_pow iota is_finite
-    le log log1p log2 logistic lt max min mul ne neg nextafter not one_minus_square
-    optimization_barrier or pad pow real reduce_precision rem reshape rev round rsqrt select_n
-    shift_left shift_right_arithmetic shift_right_logical sign sin sinh slice split sqrt square
-    squeeze stop_gradient sub tan tanh transpose xor
+    abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp complex conj
+    convert_element_type copy copy_p cos cosh div eq erf erf_inv erfc exp exp2 expm1 floor ge gt
+    imag integer_pow is_finite le log log1p log2 logistic lt max min mul ne neg nextafter not
+    one_minus_square optimization_barrier or pow real reduce_precision rem round rsqrt select_n
+    shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt square
+    stop_gradient sub tan tanh xor
     """.split()  # noqa: SIM905
 )
+"""Those of ``_CHEAP`` whose outputs have the shape of their inputs."""
+
+_CHEAP = ELEMENTWISE | {
+    *("bitcast_convert_type", "broadcast_in_dim", "expand_dims", "iota", "pad", "reshape", "rev"),
+    *("slice", "split", "squeeze", "transpose"),
+}
 """Primitives that XLA runs inside the kernels that read them, once in each."""
 
 _FUSING = frozenset(

@@ -14,18 +14,13 @@ from typing import Any, NamedTuple
 import jax
 from jax.extend.core import JaxprEqn
 
-ELEMENTWISE = frozenset(
-    """
-    abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil
-    clamp clz complex conj convert_element_type copy copy_p cos cosh digamma div eq erf erf_inv
-    erfc exp exp2 expm1 floor ge gt igamma igamma_grad_a igammac imag integer_pow is_finite le
-    lgamma log log1p log2 logistic lt max min mul mulhi name ne neg nextafter not
-    one_minus_square optimization_barrier or polygamma population_count pow real
-    reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
-    shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan
-    tanh xor zeta
-    """.split()  # noqa: SIM905
-)
+from regal_jax.compiler.barriers.kernels import ELEMENTWISE
+
+_ELEMENTWISE = ELEMENTWISE | {
+    *("bessel_i0e", "bessel_i1e", "clz", "digamma", "igamma", "igamma_grad_a", "igammac"),
+    *("lgamma", "mulhi", "name", "polygamma", "population_count"),
+    *("regularized_incomplete_beta", "zeta"),
+}
 """Primitives whose outputs have the shape of all inputs but scalars and axes of size one."""
 
 Axis = int | None
@@ -52,7 +47,7 @@ def dims_of(equation: JaxprEqn) -> list[Dim]:
     every = [tuple(atom.aval.shape) for atom in atoms]
     shapes, results = every[: len(equation.invars)], every[len(equation.invars) :]
     name = equation.primitive.name
-    if name in ELEMENTWISE:
+    if name in _ELEMENTWISE:
         return list(_elementwise(shapes, results))
     rule = _RULES.get(name)
     return [] if rule is None else list(rule(shapes, results, equation.params))
@@ -60,16 +55,15 @@ def dims_of(equation: JaxprEqn) -> list[Dim]:
 
 def sliced(equation: JaxprEqn, dim: Dim, turns: int) -> JaxprEqn:
     """The equation of one of so many slices. An iota counts from the slice's beginning."""
-    change = _PARAMETERS.get(equation.primitive.name)
-    if change is None:
+    name = equation.primitive.name
+    sizes, axis = _SIZES.get(name), dim.outputs[0]
+    if name == "gather":  # along indices a slice has one of the operand's
+        axis = dim.inputs[0] if dim.inputs[1] is None else None
+    if sizes is None or axis is None:
         return equation
-    name, axes = change(equation.params, dim)
-    sizes = list(equation.params[name] or ())
-    if not axes or not sizes:
-        return equation
-    for axis in axes:
-        sizes[axis] //= turns
-    return equation.replace(params=equation.params | {name: tuple(sizes)})
+    of_slice = list(equation.params[sizes])
+    of_slice[axis] //= turns
+    return equation.replace(params=equation.params | {sizes: tuple(of_slice)})
 
 
 def _is_opaque(aval: Any) -> bool:
@@ -279,22 +273,13 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
 )
 
 
-def _sizes_of_outputs(name: str):
-    return lambda params, dim: (name, [axis for axis in dim.outputs[:1] if axis is not None])
-
-
-_PARAMETERS: Mapping[str, Callable[[Mapping[str, Any], Dim], tuple[str, list[int]]]] = (
-    MappingProxyType(
-        {
-            "broadcast_in_dim": _sizes_of_outputs("shape"),
-            "iota": _sizes_of_outputs("shape"),
-            "reshape": _sizes_of_outputs("new_sizes"),
-            "slice": _sizes_of_outputs("limit_indices"),
-            "gather": lambda params, dim: (
-                "slice_sizes",
-                [dim.inputs[0]] if dim.inputs[0] is not None and dim.inputs[1] is None else [],
-            ),
-        }
-    )
+_SIZES: Mapping[str, str] = MappingProxyType(
+    {
+        "broadcast_in_dim": "shape",
+        "iota": "shape",
+        "reshape": "new_sizes",
+        "slice": "limit_indices",
+        "gather": "slice_sizes",
+    }
 )
-"""The parameter that has sizes of the outputs or inputs, and the axes in it that are sliced."""
+"""The parameter that has sizes: the output's, and the operand's of gather."""

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 
 from regal_jax.compiler.barriers.emission import with_program
 from regal_jax.compiler.slices.dims import Dim, sliced
-from regal_jax.compiler.slices.regions import Dims, Region, best_region
+from regal_jax.compiler.slices.regions import Region, SlicedOp, best_region
 from regal_jax.graphs.importers.jax.flat_program import (
     FlatOp,
     FlatProgram,
     Step,
-    run_steps,
+    run_equation,
     value_of,
 )
 
@@ -60,7 +60,7 @@ def in_slices(traced: Any, program: FlatProgram, *, for_cpus: bool) -> list[InSl
     region = best_region(program)
     if region is None:
         return []
-    unrolled = for_cpus and any(_is_convolution(program.ops[op]) for op in region.ops)
+    unrolled = for_cpus and any(_is_convolution(one.op) for one in region.ops.values())
     most = MOST_UNROLLED // len(region.ops) if unrolled else max(TURNS)
     divisors = [n for n in range(2, region.divisor + 1) if region.divisor % n == 0 and n <= most]
     numbers = {max((n for n in divisors if n <= turns), default=0) for turns in TURNS} - {0}
@@ -109,8 +109,8 @@ def _made(
     def turn(carry: tuple, given: Mapping[int, Any], number: Any) -> tuple:
         whole, sums = (dict(part) for part in carry)
         made = _Turn(program, turns, number, given)
-        for op, dims in region.ops.items():
-            made.run(program.ops[op], dims)
+        for one in region.ops.values():
+            made.run(one)
         for value, axis in region.stacked.items():
             part = made.slices[value, axis]
             begin = number * part.shape[axis]
@@ -150,12 +150,12 @@ class _Turn:
         self.slices: dict[tuple[int, int], Any] = {}
         self.wholes: dict[int, Any] = {}
 
-    def run(self, op: FlatOp, dims: Dims) -> None:
+    def run(self, one: SlicedOp) -> None:
         """Makes what an op writes."""
-        for step, dim in zip(op.steps, dims, strict=True):
+        for step, dim in one.steps:
             if dim is None:
-                inputs = [self._whole(atom) for atom in step.inputs]
-                self.wholes.update(zip(step.outputs, _outputs(step, inputs), strict=True))
+                made = run_equation(step.equation, [self._whole(atom) for atom in step.inputs])
+                self.wholes.update(zip(step.outputs, made, strict=True))
             else:
                 self._slice(step, dim)
 
@@ -165,7 +165,7 @@ class _Turn:
             for atom, axis in zip(step.inputs, dim.inputs, strict=True)
         ]
         equation = sliced(step.equation, dim, self._turns)
-        outputs = _outputs(step._replace(equation=equation), inputs)
+        outputs = run_equation(equation, inputs)
         for value, axis, made in zip(step.outputs, dim.outputs, outputs, strict=True):
             if axis is None:
                 self.wholes[value] = made
@@ -189,17 +189,6 @@ class _Turn:
             cut = jax.lax.dynamic_slice_in_dim(self._whole(value), self._number * size, size, axis)
             self.slices[value, axis] = cut
         return self.slices[value, axis]
-
-
-def _outputs(step: Step, inputs: list[Any]) -> list[Any]:
-    """What an equation makes of these."""
-    known = dict(enumerate(inputs))
-    own = step._replace(
-        inputs=tuple(at if isinstance(atom, int) else atom for at, atom in enumerate(step.inputs)),
-        outputs=tuple(len(inputs) + at for at in range(len(step.outputs))),
-    )
-    run_steps([own], known)
-    return [known[value] for value in own.outputs]
 
 
 def _wide(dtype: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from regal_jax.compiler.barriers.kernels import bytes_of, is_cheap
 from regal_jax.compiler.slices.dims import Axis, Dim, dims_of
-from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram
+from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram, Step
 from regal_jax.graphs.importers.jax.program import flops_of
 
 CLASSES = 8
@@ -25,15 +25,38 @@ WORTH = 0.2
 SUMMING = frozenset({"dot_general", "conv_general_dilated"})
 """What is added up of things that are there already is worth a loop, if it takes much work."""
 
-Dims = tuple[Dim | None, ...]
-"""Of each step of an op; None for one that isn't sliced."""
+
+class SlicedOp(NamedTuple):
+    """An op along a dimension.
+
+    Attributes:
+      op: the op.
+      dims: of its steps but the last; None for one that isn't sliced.
+      own: of the last.
+      reads: values from outside of it, and the axis that each is sliced along.
+    """
+
+    op: FlatOp
+    dims: tuple[Dim | None, ...]
+    own: Dim
+    reads: frozenset[tuple[int, Axis]]
+
+    @property
+    def made(self) -> list[tuple[int, Axis]]:
+        """What it writes, and the axis that each is sliced along."""
+        return list(zip(self.op.writes, self.own.outputs, strict=True))
+
+    @property
+    def steps(self) -> list[tuple[Step, Dim | None]]:
+        """The equations with their dimensions."""
+        return list(zip(self.op.steps, (*self.dims, self.own), strict=True))
 
 
 class Region(NamedTuple):
     """Ops that run slice by slice.
 
     Attributes:
-      ops: with the dimensions of their steps, in program order.
+      ops: by number, in program order.
       own: those of them that don't run outside, too; the others are cheap.
       given: values that these read, and don't make.
       stacked: values that are read outside, and the axis along which slices are put together.
@@ -44,7 +67,7 @@ class Region(NamedTuple):
       flops: of its ops.
     """
 
-    ops: Mapping[int, Dims]
+    ops: Mapping[int, SlicedOp]
     own: frozenset[int]
     given: tuple[int, ...]
     stacked: Mapping[int, int]
@@ -93,15 +116,17 @@ class _Axes:
                 held[self.root((value, axis))] += bytes_of(self._program, value)
         return sorted(held, key=lambda root: -held[root])[:CLASSES]
 
-    def dims(self, op: int, root: tuple[int, int]) -> Dims | None:
-        """The dimension of each step in a class; None if its last has none, or one has several."""
-        found = []
-        for step, dims in self.ops[op]:
+    def along(self, number: int, root: tuple[int, int]) -> SlicedOp | None:
+        """An op along a class; None if its last step has no dimension in it, or one has several."""
+        found: list[Dim | None] = []
+        for step, dims in self.ops[number]:
             mine = [dim for dim in dims if self.root(_tied(step, dim)[0]) == root]
             if len(mine) > 1:
                 return None
             found.append(mine[0] if mine else None)
-        return tuple(found) if found[-1] is not None else None
+        op, own = self._program.ops[number], found[-1]
+        reads = None if own is None else _reads(op, found)
+        return None if own is None or reads is None else SlicedOp(op, tuple(found[:-1]), own, reads)
 
     def _dims_of(self, step) -> list[Dim]:
         key = id(step.equation)
@@ -128,48 +153,44 @@ class _Stages(NamedTuple):
     Attributes:
       ready: the first stage that has each value whole.
       slices: the stage that makes slices of a value, and their axis.
-      chosen: the stage and dimensions of ops that run in slices.
-      free: cheap ops of what is there, which can be run wherever they are read, with dimensions.
+      chosen: ops that run in slices, and their stage.
+      free: cheap ops of what is there, which can be run wherever they are read.
     """
 
     ready: dict[int, int]
     slices: dict[int, tuple[int, int]]
-    chosen: dict[int, tuple[int, Dims]]
-    free: dict[int, Dims]
+    chosen: dict[int, tuple[int, SlicedOp]]
+    free: dict[int, SlicedOp]
 
 
 def _regions(program: FlatProgram, axes: _Axes, root: tuple[int, int]) -> Iterator[Region]:
     stages = _Stages(defaultdict(int), {}, {}, {})
     for number, op in enumerate(program.ops):
-        _place(number, op, axes.dims(number, root), stages)
-    by_stage: dict[int, dict[int, Dims]] = defaultdict(dict)
-    for number, (stage, dims) in stages.chosen.items():
-        by_stage[stage][number] = dims
-    maker = {value: number for number, op in enumerate(program.ops) for value in op.writes}
+        _place(number, op, axes.along(number, root), stages)
+    by_stage: dict[int, dict[int, SlicedOp]] = defaultdict(dict)
+    for number, (stage, one) in stages.chosen.items():
+        by_stage[stage][number] = one
+    makers = {pair: number for number, one in stages.free.items() for pair in one.made}
     for ops in by_stage.values():
-        yield _region(program, ops, stages.free, maker)
+        yield _region(program, ops, _with_free(ops, stages.free, makers))
 
 
-def _place(number: int, op: FlatOp, dims: Dims | None, stages: _Stages) -> None:
+def _place(number: int, op: FlatOp, one: SlicedOp | None, stages: _Stages) -> None:
     """Puts an op into its stage."""
-    reads, last = (None, None) if dims is None else (_reads(op, dims), dims[-1])
-    if reads is None or dims is None or last is None:
+    if one is None:
         whole = max((stages.ready[value] for value in op.reads), default=0)
         stages.ready.update(dict.fromkeys(op.writes, whole))
         return
-    stage = max((_stage_of(value, axis, stages) for value, axis in reads), default=0)
-    begun = any(
-        stages.slices.get(value) == (stage, axis) and axis is not None for value, axis in reads
-    )
-    if not begun:
-        is_free = is_cheap(op)
-        if is_free or (last.combine and op.steps[-1].equation.primitive.name not in SUMMING):
-            if is_free:
-                stages.free[number] = dims
-            stages.ready.update(dict.fromkeys(op.writes, stage))
-            return
-    stages.chosen[number] = stage, dims
-    for value, axis in zip(op.writes, last.outputs, strict=True):
+    stage = max((_stage_of(value, axis, stages) for value, axis in one.reads), default=0)
+    begun = any(stages.slices.get(value) == (stage, axis) for value, axis in one.reads)
+    is_free, name = is_cheap(op), op.steps[-1].equation.primitive.name
+    if not begun and (is_free or (one.own.combine and name not in SUMMING)):
+        stages.ready.update(dict.fromkeys(op.writes, stage))
+        if is_free:
+            stages.free[number] = one
+        return
+    stages.chosen[number] = stage, one
+    for value, axis in one.made:
         stages.ready[value] = stage + 1
         if axis is not None:
             stages.slices[value] = stage, axis
@@ -181,7 +202,7 @@ def _stage_of(value: int, axis: Axis, stages: _Stages) -> int:
     return stage if axis is not None and own == axis else stages.ready[value]
 
 
-def _reads(op: FlatOp, dims: Dims) -> set[tuple[int, Axis]] | None:
+def _reads(op: FlatOp, dims: Sequence[Dim | None]) -> frozenset[tuple[int, Axis]] | None:
     """What an op reads, and along which axis; None where that isn't the same in all its steps."""
     local: dict[int, Axis] = {}
     found: set[tuple[int, Axis]] = set()
@@ -198,81 +219,73 @@ def _reads(op: FlatOp, dims: Dims) -> set[tuple[int, Axis]] | None:
                 found.add((atom, axis))
         outputs = dim.outputs if dim else (None,) * len(step.outputs)
         local.update(zip(step.outputs, outputs, strict=True))
-    return found
+    return frozenset(found)
+
+
+def _with_free(
+    ops: Mapping[int, SlicedOp],
+    free: Mapping[int, SlicedOp],
+    makers: Mapping[tuple[int, Axis], int],
+) -> dict[int, SlicedOp]:
+    """Ops, and the free ones that make slices that these read, in program order."""
+    found, waiting = dict(ops), list(ops.values())
+    while waiting:
+        for pair in waiting.pop().reads:
+            number = makers.get(pair)
+            if number is not None and number not in found:
+                found[number] = free[number]
+                waiting.append(free[number])
+    return dict(sorted(found.items()))
 
 
 def _region(
-    program: FlatProgram,
-    ops: Mapping[int, Dims],
-    free: Mapping[int, Dims],
-    maker: Mapping[int, int],
+    program: FlatProgram, own: Mapping[int, SlicedOp], ops: Mapping[int, SlicedOp]
 ) -> Region:
-    pulled = dict[int, Dims]()
-    waiting = list(ops.items())
-    while waiting:
-        number, dims = waiting.pop()
-        for value, axis in _reads(program.ops[number], dims) or ():
-            source = maker.get(value)
-            if source is None or axis is None or source not in free or source in pulled:
-                continue
-            if (value, axis) in _made(program.ops[source], free[source]):
-                pulled[source] = free[source]
-                waiting.append((source, free[source]))
-    own = {value for number in ops for value in program.ops[number].writes}
-    after = _after(program, own, ops)
     outside = set(program.bases())
     for number, op in enumerate(program.ops):
-        if number not in ops:
+        if number not in own:
             outside.update(op.reads)
     stacked, combined, inside = {}, {}, 0
-    for number, dims in ops.items():
-        for value, axis in _made(program.ops[number], dims):
+    for one in own.values():
+        for value, axis in one.made:
             if axis is None:
-                combined[value] = dims[-1].combine if dims[-1] else ""
+                combined[value] = one.own.combine
             elif value in outside:
                 stacked[value] = axis
             else:
                 inside += bytes_of(program, value)
-    every = dict(sorted((pulled | dict(ops)).items()))
     return Region(
-        every,
-        frozenset(ops),
-        tuple(sorted(_given(program, every))),
+        ops,
+        frozenset(own),
+        tuple(sorted(_given(ops))),
         stacked,
         combined,
-        after,
-        math.gcd(*_sizes(program, every)),
+        _after(program, own),
+        math.gcd(*_sizes(program, ops)),
         inside,
-        sum(flops_of(program.ops[number].steps[-1].equation) for number in ops),
+        sum(flops_of(one.op.steps[-1].equation) for one in own.values()),
     )
 
 
-def _given(program: FlatProgram, ops: Mapping[int, Dims]) -> set[int]:
+def _given(ops: Mapping[int, SlicedOp]) -> set[int]:
     """What ops read whole, or in slices that none of them makes."""
-    made = {pair for op, dims in ops.items() for pair in _made(program.ops[op], dims)}
-    read = {pair for op, dims in ops.items() for pair in _reads(program.ops[op], dims) or ()}
+    made = {pair for one in ops.values() for pair in one.made}
+    read = {pair for one in ops.values() for pair in one.reads}
     return {value for value, axis in read if axis is None or (value, axis) not in made}
 
 
-def _made(op: FlatOp, dims: Dims) -> Iterator[tuple[int, Axis]]:
-    """The values that an op makes, and the axes that they are sliced along."""
-    last = dims[-1]
-    assert last is not None
-    return zip(op.writes, last.outputs, strict=True)
-
-
-def _after(program: FlatProgram, made: set[int], ops: Mapping[int, Dims]) -> frozenset[int]:
-    """Ops that depend on values, but for those that make them."""
-    found, known = set(), set(made)
+def _after(program: FlatProgram, own: Mapping[int, SlicedOp]) -> frozenset[int]:
+    """The other ops that depend on these."""
+    found, known = set(), {value for one in own.values() for value in one.op.writes}
     for number, op in enumerate(program.ops):
-        if number not in ops and not known.isdisjoint(op.reads):
+        if number not in own and not known.isdisjoint(op.reads):
             found.add(number)
             known.update(op.writes)
     return frozenset(found)
 
 
-def _sizes(program: FlatProgram, ops: Mapping[int, Dims]) -> Iterator[int]:
-    for number, dims in ops.items():
-        for step, dim in zip(program.ops[number].steps, dims, strict=True):
+def _sizes(program: FlatProgram, ops: Mapping[int, SlicedOp]) -> Iterator[int]:
+    for one in ops.values():
+        for step, dim in one.steps:
             for value, axis in _tied(step, dim) if dim else ():
                 yield program.avals[value].shape[axis]

@@ -19,8 +19,8 @@ EVALUATIONS = 20_000
 """Of the search for a base order, of that for a plan of each limit, and for an order behind the
 scheduler, unless told otherwise."""
 
-
 AS_IT_IS = Way(PLAIN)
+"""XLA's own choice."""
 
 SHARE = 10
 """Of the evaluations that an order on CPUs may take: what each search here may."""

@@ -261,9 +261,9 @@ class BudgetSearch:
     def _try(self, limits: "Limits", limit: int, budget: int) -> None:
         """Compiles the plan of a limit, form by form until it is within the budget."""
         plan = limits.lines.within(limit)
+        of = whole(self.attempts.judge, limits.loops)
         totals = [2 * self.attempts.plain.needs.total]
         for near, compact in self._forms:
-            of = whole(self.attempts.judge, limits.loops)
             one = self.attempts.of(by_plan(plan, near, compact=compact, of=of))
             if one is not None:
                 totals.append(self._reordered(one, budget).needs.total)

@@ -5,9 +5,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import Literal
 
 from regal_jax.compiler.slices.dims import dims_of, sliced
+from regal_jax.graphs.importers.jax.flat_program import run_equation
 
 TURNS = 2
 KEY = jax.random.key(0)
@@ -101,20 +102,7 @@ def inside(jaxpr, known, args):
             yield from inside(open_, constants, read)
         else:
             yield equation, read
-        known |= zip(equation.outvars, run(equation, read), strict=True)
-
-
-def run(equation, read):
-    variables = [atom for atom in equation.invars if not isinstance(atom, Literal)]
-    values = [
-        value
-        for atom, value in zip(equation.invars, read, strict=True)
-        if not isinstance(atom, Literal)
-    ]
-    debug = jax.make_jaxpr(lambda: 0)().jaxpr.debug_info
-    seen = dict(zip(variables, values, strict=True))
-    jaxpr = Jaxpr((), tuple(seen), equation.outvars, [equation], equation.effects, debug)
-    return jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))(*seen.values())
+        known |= zip(equation.outvars, run_equation(equation, read), strict=True)
 
 
 def part(value, axis, turn):
@@ -155,11 +143,13 @@ def test_slices_make_the_whole(case):
             looked_at += 1
             mine = sliced(equation, dim, TURNS)
             made = [
-                run(mine, [part(v, a, turn) for v, a in zip(read, dim.inputs, strict=True)])
+                run_equation(
+                    mine, [part(v, a, turn) for v, a in zip(read, dim.inputs, strict=True)]
+                )
                 for turn in range(TURNS)
             ]
             found = list(whole(equation, dim, made))
-            for one, other in zip(found, run(equation, read), strict=True):
+            for one, other in zip(found, run_equation(equation, read), strict=True):
                 np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-5)
     assert looked_at
 

@@ -166,4 +166,5 @@ def test_slices_are_made_when_they_are_asked_for():
 
 def test_what_fits_is_not_sliced(monkeypatch):
     monkeypatch.setattr(judging, "in_slices", lambda *_, **__: pytest.fail("asked for"))
-    fit(late, TOTAL, WEIGHTS, ROWS, memory_budget="1TiB")
+    fitted = fit(late, TOTAL, WEIGHTS, ROWS, memory_budget="1TiB")
+    assert fitted.best.way == Way(PLAIN)

@@ -52,23 +52,18 @@ def test_budgets_that_nothing_can_be_within_are_counted():
     assert [line["none can be"] for line in lines] == ["0", "0", "2", "2"]
 
 
-def test_budgets_that_are_kept_by_fused_sums_are_counted():
-    fused = [row | {"metric": FUSES, "value": "1.0"} for row in ROWS if row["metric"] == "flops"]
-    at_half = [row for row in fused if row["method"] == f"{FIT} 0.5"]
+@pytest.mark.parametrize(
+    ("metric", "value", "column", "said"),
+    [(FUSES, "1.0", "by fused sums", "fused"), (SLICES, "4.0", "in slices", "in 4")],
+)
+def test_budgets_that_are_kept_at_a_price_that_flops_hide_are_counted(metric, value, column, said):
+    marked = [row | {"metric": metric, "value": value} for row in ROWS if row["metric"] == "flops"]
+    at_half = [row for row in marked if row["method"] == f"{FIT} 0.5"]
     lines = memory_budget.budgets([*ROWS, *at_half], FIT)
-    assert [line["by fused sums"] for line in lines] == ["0", "0", "1", "0"]
+    assert [line[column] for line in lines] == ["0", "0", "1", "0"]
     line, other = memory_budget.table([*ROWS, *at_half], FIT)
-    assert (line["0.5"], line["0.4"]) == ("0.50 1.100 fused", "0.40 1.100")
-    assert other["0.5"] == "0.90 1.000 fused"
-
-
-def test_budgets_that_are_kept_in_slices_are_counted():
-    sliced = [row | {"metric": SLICES, "value": "4.0"} for row in ROWS if row["metric"] == "flops"]
-    at_half = [row for row in sliced if row["method"] == f"{FIT} 0.5"]
-    lines = memory_budget.budgets([*ROWS, *at_half], FIT)
-    assert [line["in slices"] for line in lines] == ["0", "0", "1", "0"]
-    line, _ = memory_budget.table([*ROWS, *at_half], FIT)
-    assert (line["0.5"], line["0.4"]) == ("0.50 1.100 in 4", "0.40 1.100")
+    assert (line["0.5"], line["0.4"]) == (f"0.50 1.100 {said}", "0.40 1.100")
+    assert other["0.5"] == f"0.90 1.000 {said}"
 
 
 def test_ours_at_a_policy_s_price():

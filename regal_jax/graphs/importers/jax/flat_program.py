@@ -130,7 +130,7 @@ def flat_program(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> FlatProgr
 def run_steps(steps: Sequence[Step], known: dict[int, Any]) -> None:
     """Runs equations on concrete or traced values, adding what they make to ``known``."""
     for step in steps:
-        outputs = _run_equation(step, [value_of(atom, known) for atom in step.inputs])
+        outputs = run_equation(step.equation, [value_of(atom, known) for atom in step.inputs])
         known.update(zip(step.outputs, outputs, strict=True))
 
 
@@ -291,9 +291,8 @@ def _with_variables(equation: JaxprEqn) -> JaxprEqn:
     )
 
 
-def _run_equation(step: Step, values: Sequence[Any]) -> Sequence[Any]:
+def run_equation(equation: JaxprEqn, values: Sequence[Any]) -> Sequence[Any]:
     """The outputs of one equation, by JAX's own interpreter of a program of this one."""
-    equation = step.equation
     pairs = zip(equation.invars, values, strict=True)
     given = {atom: value for atom, value in pairs if not isinstance(atom, Literal)}
     arguments = tuple(given.values())

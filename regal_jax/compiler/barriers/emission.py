@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr
 
 from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.errors import CompilerError
-from regal_jax.graphs.importers.jax.flat_program import FlatProgram, flat_program
+from regal_jax.graphs.importers.jax.flat_program import FlatProgram, flat_jaxpr, shapes_of
 
 
 def program_of(traced: Any) -> FlatProgram:
@@ -27,7 +27,7 @@ def program_of(traced: Any) -> FlatProgram:
       CompilerError: the function has side effects, whose order may not change.
     """
     check_pure(traced)
-    return flat_program(jaxpr_as_fun(traced.jaxpr), *shapes_of(traced.jaxpr))
+    return flat_jaxpr(traced.jaxpr)
 
 
 def check_pure(traced: Any) -> None:
@@ -99,14 +99,6 @@ def with_program(traced: Any, run: Callable[..., Any]) -> Any:
     Shardings, donations and compiler options are those of ``traced``.
     """
     return _with_jaxpr(traced, jax.make_jaxpr(run)(*shapes_of(traced.jaxpr)))
-
-
-def shapes_of(closed: ClosedJaxpr) -> list[jax.ShapeDtypeStruct]:
-    """Of a program's arguments."""
-    return [
-        jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-        for aval in closed.in_avals
-    ]
 
 
 def _params(traced: Any) -> dict[str, Any]:

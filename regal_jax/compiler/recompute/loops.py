@@ -11,20 +11,20 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import jax
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import Literal, jaxpr_as_fun
 
-from regal_jax.compiler.barriers.emission import shapes_of, with_program
+from regal_jax.compiler.barriers.emission import with_program
 from regal_jax.compiler.barriers.kernels import bytes_of, is_cheap
 from regal_jax.compiler.barriers.making import Making
 from regal_jax.graphs.importers.jax.flat_program import (
     FlatOp,
     FlatProgram,
-    flat_program,
+    flat_jaxpr,
     run_steps,
     value_of,
 )
-from regal_jax.graphs.importers.jax.program import flops_of, open_program
+from regal_jax.graphs.importers.jax.program import flops_of
+from regal_jax.graphs.importers.jax.scans import Scan, scan_of
 from regal_jax.graphs.importers.jax.values import value_bytes
 
 SHARES = (1.0, 5 / 6, 2 / 3, 1 / 2, 1 / 3, 1 / 6, 0.0)
@@ -69,8 +69,8 @@ class _Pair(NamedTuple):
 
     forward: int
     backward: int
-    scan: "_Scan"
-    reader: "_Scan"
+    scan: Scan
+    reader: Scan
     residuals: tuple[tuple[int, int], ...]
     body: FlatProgram
     making: Making
@@ -97,42 +97,13 @@ class _Plan(NamedTuple):
     extra: tuple[int, ...]
 
 
-class _Scan(NamedTuple):
-    """A scan's parameters, as ``jax.lax.scan`` has them."""
-
-    body: Any
-    consts: int
-    carry: int
-    length: int
-    reverse: bool
-    unroll: int
-
-    def run(self, body: Callable, carry: Sequence[Any], xs: Any) -> tuple[Any, Any]:
-        """Another body, as often and in the same direction."""
-        return jax.lax.scan(body, tuple(carry), xs, self.length, self.reverse, self.unroll)
-
-
-def _scan_of(op: FlatOp) -> _Scan | None:
-    equation = op.steps[-1].equation
-    if equation.primitive.name != "scan":
-        return None
-    jaxpr, constants = open_program(equation.params["jaxpr"])
-    body = ClosedJaxpr(jaxpr, constants)
-    carry = _unstacked(equation.outvars, body.out_avals)
-    consts = _unstacked(equation.invars, body.in_avals) - carry
-    ways = (equation.params[name] for name in ("length", "reverse", "unroll"))
-    return _Scan(body, consts, carry, *ways)
-
-
-def _unstacked(atoms: Sequence[Any], avals: Sequence[Any]) -> int:
-    """How many of a scan's values come before those that its body has slices of."""
-    of_body = (atom.aval.shape == aval.shape for atom, aval in zip(atoms, avals, strict=True))
-    return sum(of_body)
-
-
 def _pairs(program: FlatProgram) -> Iterator[_Pair]:
     """Scans, the stacks of which only one other scan reads, turn by turn in the other direction."""
-    scans = {number: scan for number, op in enumerate(program.ops) if (scan := _scan_of(op))}
+    scans = {
+        number: scan
+        for number, op in enumerate(program.ops)
+        if (scan := scan_of(op.steps[-1].equation))
+    }
     readers: dict[int, set[int]] = {}
     for number, op in enumerate(program.ops):
         for value in op.reads:
@@ -156,11 +127,11 @@ def _pairs(program: FlatProgram) -> Iterator[_Pair]:
 
 
 def _pair(
-    forward: tuple[int, _Scan], backward: tuple[int, _Scan], residuals: Sequence[tuple[int, int]]
+    forward: tuple[int, Scan], backward: tuple[int, Scan], residuals: Sequence[tuple[int, int]]
 ) -> _Pair:
     """The pair of two scans with their numbers; residuals that are literals stay."""
     scan = forward[1]
-    body = flat_program(jaxpr_as_fun(scan.body), *shapes_of(scan.body))
+    body = flat_jaxpr(scan.body)
     bases = {output: _base(body, output) for output, _ in residuals}
     whole = {output: base for output, base in bases.items() if body.results[output] == base}
     places = {output: value - scan.consts for output, value in whole.items()}
@@ -388,7 +359,7 @@ def _made_again(body: FlatProgram, plan: _Plan, known: dict[int, Any]) -> dict[i
     return {output: known[atom] for output, atom in results.items() if isinstance(atom, int)}
 
 
-def _parts(scan: _Scan, inputs: Sequence[Any]) -> tuple[Any, Any, Any]:
+def _parts(scan: Scan, inputs: Sequence[Any]) -> tuple[Any, Any, Any]:
     """(constants, first carry, stacked arguments)"""
     end = scan.consts + scan.carry
     return inputs[: scan.consts], inputs[scan.consts : end], inputs[end:]

@@ -127,6 +127,19 @@ def flat_program(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> FlatProgr
     )
 
 
+def flat_jaxpr(closed: ClosedJaxpr) -> FlatProgram:
+    """The program of a function that was traced."""
+    return flat_program(jaxpr_as_fun(closed), *shapes_of(closed))
+
+
+def shapes_of(closed: ClosedJaxpr) -> list[jax.ShapeDtypeStruct]:
+    """Of a program's arguments."""
+    return [
+        jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        for aval in closed.in_avals
+    ]
+
+
 def run_steps(steps: Sequence[Step], known: dict[int, Any]) -> None:
     """Runs equations on concrete or traced values, adding what they make to ``known``."""
     for step in steps:

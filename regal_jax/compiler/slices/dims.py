@@ -32,11 +32,15 @@ class Dim(NamedTuple):
     Attributes:
       inputs, outputs: the axis of each that is sliced, None for those that are whole.
       combine: what makes one of the whole outputs of slices: "add", "max" or "min".
+      same: outputs that every slice makes whole, by number.
+      body: how every turn of a loop is sliced, if the equation is one.
     """
 
     inputs: tuple[Axis, ...]
     outputs: tuple[Axis, ...]
     combine: str = ""
+    same: frozenset[int] = frozenset()
+    body: Any = None
 
 
 def dims_of(equation: JaxprEqn) -> list[Dim]:

@@ -13,15 +13,9 @@ import jax
 import jax.numpy as jnp
 
 from regal_jax.compiler.barriers.emission import with_program
-from regal_jax.compiler.slices.dims import Dim, sliced
-from regal_jax.compiler.slices.regions import Region, SlicedOp, best_region
-from regal_jax.graphs.importers.jax.flat_program import (
-    FlatOp,
-    FlatProgram,
-    Step,
-    run_equation,
-    value_of,
-)
+from regal_jax.compiler.slices.regions import LAST, Region, best_region
+from regal_jax.compiler.slices.turn import Turn
+from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram
 
 TURNS = (2, 4, 8, 16)
 """Slices, or the next lower number that divides all sizes."""
@@ -108,9 +102,10 @@ def _made(
 
     def turn(carry: tuple, given: Mapping[int, Any], number: Any) -> tuple:
         whole, sums = (dict(part) for part in carry)
-        made = _Turn(program, turns, number, given)
+        made = Turn(program, turns, number, given)
         for one in region.ops.values():
-            made.run(one)
+            for step, dim in one.steps:
+                made.run(step, dim)
         for value, axis in region.stacked.items():
             part = made.slices[value, axis]
             begin = number * part.shape[axis]
@@ -134,63 +129,6 @@ def _made(
     return whole | {value: one.astype(avals[value].dtype) for value, one in sums.items()}
 
 
-class _Turn:
-    """What one slice of a region makes.
-
-    Args:
-      program: all of it. turns: slices. number: this one's, from 0.
-      given: values from outside.
-
-    Attributes:
-      slices: of values along axes. wholes: values that are this slice's part of what all make.
-    """
-
-    def __init__(self, program: FlatProgram, turns: int, number: Any, given: Mapping[int, Any]):
-        self._avals, self._turns, self._number, self._given = program.avals, turns, number, given
-        self.slices: dict[tuple[int, int], Any] = {}
-        self.wholes: dict[int, Any] = {}
-
-    def run(self, one: SlicedOp) -> None:
-        """Makes what an op writes."""
-        for step, dim in one.steps:
-            if dim is None:
-                made = run_equation(step.equation, [self._whole(atom) for atom in step.inputs])
-                self.wholes.update(zip(step.outputs, made, strict=True))
-            else:
-                self._slice(step, dim)
-
-    def _slice(self, step: Step, dim: Dim) -> None:
-        inputs = [
-            self._whole(atom) if axis is None else self._slice_of(atom, axis)
-            for atom, axis in zip(step.inputs, dim.inputs, strict=True)
-        ]
-        equation = sliced(step.equation, dim, self._turns)
-        outputs = run_equation(equation, inputs)
-        for value, axis, made in zip(step.outputs, dim.outputs, outputs, strict=True):
-            if axis is None:
-                self.wholes[value] = made
-            elif (
-                step.equation.primitive.name == "iota" and step.equation.params["dimension"] == axis
-            ):
-                self.slices[value, axis] = made + jnp.asarray(
-                    self._number * made.shape[axis], made.dtype
-                )
-            else:
-                self.slices[value, axis] = made
-
-    def _whole(self, atom: Any) -> Any:
-        if isinstance(atom, int) and atom in self.wholes:
-            return self.wholes[atom]
-        return value_of(atom, self._given)
-
-    def _slice_of(self, value: Any, axis: int) -> Any:
-        if (value, axis) not in self.slices:
-            size = self._avals[value].shape[axis] // self._turns
-            cut = jax.lax.dynamic_slice_in_dim(self._whole(value), self._number * size, size, axis)
-            self.slices[value, axis] = cut
-        return self.slices[value, axis]
-
-
 def _wide(dtype: Any) -> Any:
     """What parts are added up in."""
     is_narrow = jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits < 32
@@ -206,8 +144,8 @@ def _most(dtype: Any) -> Any:
 
 
 _START: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
-    {"add": lambda dtype: 0, "max": _least, "min": _most}
+    {"add": lambda dtype: 0, "max": _least, "min": _most, LAST: lambda dtype: 0}
 )
 _COMBINE: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
-    {"add": jnp.add, "max": jnp.maximum, "min": jnp.minimum}
+    {"add": jnp.add, "max": jnp.maximum, "min": jnp.minimum, LAST: lambda before, last: last}
 )

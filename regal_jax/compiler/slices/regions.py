@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from regal_jax.compiler.barriers.kernels import bytes_of, is_cheap
-from regal_jax.compiler.slices.dims import Axis, Dim, dims_of
+from regal_jax.compiler.slices.axes import Axes, Pair, tied
+from regal_jax.compiler.slices.dims import Axis, Dim
+from regal_jax.compiler.slices.loops import dims_of, seen_flops
 from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram, Step
-from regal_jax.graphs.importers.jax.program import flops_of
 
 CLASSES = 8
 """Of axes that are looked at, those of the most bytes."""
@@ -22,7 +23,10 @@ CLASSES = 8
 WORTH = 0.2
 """Of the bytes that a program makes: what a region must hold inside."""
 
-SUMMING = frozenset({"dot_general", "conv_general_dilated"})
+LAST = "last"
+"""How what every slice makes whole is made of all."""
+
+SUMMING = frozenset({"dot_general", "conv_general_dilated", "scan"})
 """What is added up of things that are there already is worth a loop, if it takes much work."""
 
 
@@ -47,6 +51,11 @@ class SlicedOp(NamedTuple):
         return list(zip(self.op.writes, self.own.outputs, strict=True))
 
     @property
+    def same(self) -> set[int]:
+        """What every slice makes whole."""
+        return {self.op.writes[place] for place in self.own.same}
+
+    @property
     def steps(self) -> list[tuple[Step, Dim | None]]:
         """The equations with their dimensions."""
         return list(zip(self.op.steps, (*self.dims, self.own), strict=True))
@@ -64,7 +73,7 @@ class Region(NamedTuple):
       after: ops that depend on these.
       divisor: of the sizes of all sliced axes.
       inside: bytes that it makes, and nothing outside reads.
-      flops: of its ops.
+      flops: of its ops, as XLA counts them.
     """
 
     ops: Mapping[int, SlicedOp]
@@ -80,71 +89,33 @@ class Region(NamedTuple):
 
 def best_region(program: FlatProgram) -> Region | None:
     """The region of the most bytes inside; None where there is none that is worth it."""
-    axes = _Axes(program)
-    found = [region for one in axes.classes() for region in _regions(program, axes, one)]
+    axes = Axes((step for op in program.ops for step in op.steps), dims_of)
+    found = [region for one in _classes(program, axes) for region in _regions(program, axes, one)]
     some = [region for region in found if region.divisor > 1]
     best = max(some, key=lambda region: region.inside, default=None)
     made = sum(bytes_of(program, value) for op in program.ops for value in op.writes)
     return best if best and best.inside >= WORTH * made else None
 
 
-class _Axes:
-    """The classes of a program's axes, (value, axis), and the dimensions of its steps."""
-
-    def __init__(self, program: FlatProgram):
-        self._program = program
-        self._parent: dict[tuple[int, int], tuple[int, int]] = {}
-        self._dims: dict[int, list[Dim]] = {}
-        self.ops = [[(step, self._dims_of(step)) for step in op.steps] for op in program.ops]
-        for op in self.ops:
-            for step, dims in op:
-                for dim in dims:
-                    self._tie(_tied(step, dim))
-
-    def root(self, axis: tuple[int, int]) -> tuple[int, int]:
-        """Of the class of an axis."""
-        while (parent := self._parent.get(axis, axis)) != axis:
-            self._parent[axis] = axis = self._parent.get(parent, parent)
-        return axis
-
-    def classes(self) -> list[tuple[int, int]]:
-        """Roots, of the most bytes first."""
-        held: dict[tuple[int, int], int] = defaultdict(int)
-        made = {value for op in self._program.ops for value in op.writes}
-        for value, axis in list(self._parent):
-            if value in made:
-                held[self.root((value, axis))] += bytes_of(self._program, value)
-        return sorted(held, key=lambda root: -held[root])[:CLASSES]
-
-    def along(self, number: int, root: tuple[int, int]) -> SlicedOp | None:
-        """An op along a class; None if its last step has no dimension in it, or one has several."""
-        found: list[Dim | None] = []
-        for step, dims in self.ops[number]:
-            mine = [dim for dim in dims if self.root(_tied(step, dim)[0]) == root]
-            if len(mine) > 1:
-                return None
-            found.append(mine[0] if mine else None)
-        op, own = self._program.ops[number], found[-1]
-        reads = None if own is None else _reads(op, found)
-        return None if own is None or reads is None else SlicedOp(op, tuple(found[:-1]), own, reads)
-
-    def _dims_of(self, step) -> list[Dim]:
-        key = id(step.equation)
-        if key not in self._dims:
-            self._dims[key] = [dim for dim in dims_of(step.equation) if _tied(step, dim)]
-        return self._dims[key]
-
-    def _tie(self, axes: Sequence[tuple[int, int]]) -> None:
-        first = self.root(axes[0])
-        self._parent.setdefault(axes[0], axes[0])
-        for axis in axes[1:]:
-            self._parent[self.root(axis)] = first
+def _classes(program: FlatProgram, axes: Axes) -> list[Pair]:
+    """Roots, of the most bytes first."""
+    held: dict[Pair, int] = defaultdict(int)
+    made = {value for op in program.ops for value in op.writes}
+    for value, axis in axes.known:
+        if value in made:
+            held[axes.root((value, axis))] += bytes_of(program, value)
+    return sorted(held, key=lambda root: -held[root])[:CLASSES]
 
 
-def _tied(step, dim: Dim) -> list[tuple[int, int]]:
-    """The axes of a step's values that a dimension has."""
-    atoms = zip((*step.inputs, *step.outputs), (*dim.inputs, *dim.outputs), strict=True)
-    return [(atom, axis) for atom, axis in atoms if isinstance(atom, int) and axis is not None]
+def _along(op: FlatOp, axes: Axes, root: Pair) -> SlicedOp | None:
+    """An op along a class; None if its last step has no dimension in it, or one has several."""
+    every = [axes.within(step, root) for step in op.steps]
+    if any(len(dims) > 1 for dims in every):
+        return None
+    found = [dims[0] if dims else None for dims in every]
+    own = found[-1]
+    reads = None if own is None else _reads(op, found)
+    return None if own is None or reads is None else SlicedOp(op, tuple(found[:-1]), own, reads)
 
 
 class _Stages(NamedTuple):
@@ -152,21 +123,21 @@ class _Stages(NamedTuple):
 
     Attributes:
       ready: the first stage that has each value whole.
-      slices: the stage that makes slices of a value, and their axis.
+      slices: the stage that makes slices of a value, and their axis; None if each has it whole.
       chosen: ops that run in slices, and their stage.
       free: cheap ops of what is there, which can be run wherever they are read.
     """
 
     ready: dict[int, int]
-    slices: dict[int, tuple[int, int]]
+    slices: dict[int, tuple[int, Axis]]
     chosen: dict[int, tuple[int, SlicedOp]]
     free: dict[int, SlicedOp]
 
 
-def _regions(program: FlatProgram, axes: _Axes, root: tuple[int, int]) -> Iterator[Region]:
+def _regions(program: FlatProgram, axes: Axes, root: Pair) -> Iterator[Region]:
     stages = _Stages(defaultdict(int), {}, {}, {})
     for number, op in enumerate(program.ops):
-        _place(number, op, axes.along(number, root), stages)
+        _place(number, op, _along(op, axes, root), stages)
     by_stage: dict[int, dict[int, SlicedOp]] = defaultdict(dict)
     for number, (stage, one) in stages.chosen.items():
         by_stage[stage][number] = one
@@ -192,14 +163,14 @@ def _place(number: int, op: FlatOp, one: SlicedOp | None, stages: _Stages) -> No
     stages.chosen[number] = stage, one
     for value, axis in one.made:
         stages.ready[value] = stage + 1
-        if axis is not None:
+        if axis is not None or value in one.same:
             stages.slices[value] = stage, axis
 
 
 def _stage_of(value: int, axis: Axis, stages: _Stages) -> int:
     """The first stage that has a value, or slices of it along an axis."""
-    stage, own = stages.slices.get(value, (0, None))
-    return stage if axis is not None and own == axis else stages.ready[value]
+    made = stages.slices.get(value)
+    return made[0] if made and made[1] == axis else stages.ready[value]
 
 
 def _reads(op: FlatOp, dims: Sequence[Dim | None]) -> frozenset[tuple[int, Axis]] | None:
@@ -248,12 +219,12 @@ def _region(
     stacked, combined, inside = {}, {}, 0
     for one in own.values():
         for value, axis in one.made:
-            if axis is None:
-                combined[value] = one.own.combine
-            elif value in outside:
+            if value not in outside:
+                inside += 0 if axis is None else bytes_of(program, value)
+            elif axis is not None:
                 stacked[value] = axis
             else:
-                inside += bytes_of(program, value)
+                combined[value] = LAST if value in one.same else one.own.combine
     return Region(
         ops,
         frozenset(own),
@@ -263,7 +234,7 @@ def _region(
         _after(program, own),
         math.gcd(*_sizes(program, ops)),
         inside,
-        sum(flops_of(one.op.steps[-1].equation) for one in own.values()),
+        sum(seen_flops(one.op.steps[-1].equation) for one in own.values()),
     )
 
 
@@ -271,7 +242,7 @@ def _given(ops: Mapping[int, SlicedOp]) -> set[int]:
     """What ops read whole, or in slices that none of them makes."""
     made = {pair for one in ops.values() for pair in one.made}
     read = {pair for one in ops.values() for pair in one.reads}
-    return {value for value, axis in read if axis is None or (value, axis) not in made}
+    return {value for value, _ in read - made}
 
 
 def _after(program: FlatProgram, own: Mapping[int, SlicedOp]) -> frozenset[int]:
@@ -287,5 +258,5 @@ def _after(program: FlatProgram, own: Mapping[int, SlicedOp]) -> frozenset[int]:
 def _sizes(program: FlatProgram, ops: Mapping[int, SlicedOp]) -> Iterator[int]:
     for one in ops.values():
         for step, dim in one.steps:
-            for value, axis in _tied(step, dim) if dim else ():
+            for value, axis in tied(step, dim) if dim else ():
                 yield program.avals[value].shape[axis]

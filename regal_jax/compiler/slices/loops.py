@@ -1,0 +1,193 @@
+"""Along which dimensions scans can be run slice by slice.
+
+Every turn of a scan has to slice the same way: what a turn carries along an axis the next one reads
+along it. What its body adds up over the slices may be stacked, or added to a carry.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from jax.extend.core import JaxprEqn
+
+from regal_jax.compiler.slices import dims as primitives
+from regal_jax.compiler.slices.axes import Axes, Pair
+from regal_jax.compiler.slices.dims import Axis, Dim
+from regal_jax.compiler.slices.turn import Body
+from regal_jax.graphs.importers.jax.flat_program import Atom, FlatProgram, Step, flat_jaxpr
+from regal_jax.graphs.importers.jax.program import flops_of
+from regal_jax.graphs.importers.jax.scans import Scan, scan_of
+
+SUM = -1
+"""In place of an axis: a part of what all slices add up to."""
+
+_MOVING = frozenset(
+    {
+        *("broadcast_in_dim", "convert_element_type", "copy", "div", "neg", "optimization_barrier"),
+        *("reduce_sum", "reshape", "rev", "slice", "split", "squeeze", "transpose"),
+    }
+)
+_PRODUCTS = frozenset({"conv_general_dilated", "dot_general", "mul"})
+_ALL = frozenset({"add", "add_any", "concatenate", "sub"})
+"""They make parts of parts: of the first operand, of either of two, and of all."""
+
+
+def dims_of(equation: JaxprEqn) -> list[Dim]:
+    """All dimensions of an equation that are known to be slices of their own."""
+    scan = scan_of(equation)
+    if scan is None:
+        return primitives.dims_of(equation)
+    return [] if equation.effects else list(_scan_dims(scan))
+
+
+def seen_flops(equation: JaxprEqn) -> float:
+    """FLOPs of an equation, as XLA counts them: of a loop's turns one."""
+    scan = scan_of(equation)
+    if scan is None:
+        return flops_of(equation)
+    return sum(seen_flops(op.steps[-1].equation) for op in flat_jaxpr(scan.body).ops)
+
+
+def _scan_dims(scan: Scan) -> Iterator[Dim]:
+    program = flat_jaxpr(scan.body)
+    steps = _steps(program)
+    axes = Axes(steps, dims_of, _carried(scan, program))
+    given = range(program.num_arguments)
+    roots = {axes.root(pair): None for pair in axes.known if pair[0] in given}
+    for root in roots:
+        dim = _dim(scan, program, steps, axes, root)
+        if dim is not None:
+            yield dim
+
+
+def _steps(program: FlatProgram) -> list[Step]:
+    """Each once, in an order they can run in."""
+    every = [*(step for op in program.ops for step in op.steps), *program.finish]
+    return list({step.outputs: step for step in every}.values())
+
+
+def _carried(scan: Scan, program: FlatProgram) -> Iterator[list[Pair]]:
+    """What a turn carries is what the next one reads."""
+    for place in range(scan.carry):
+        value, result = scan.consts + place, program.results[place]
+        if isinstance(result, int):
+            for axis in range(len(program.avals[value].shape)):
+                yield [(value, axis), (result, axis)]
+
+
+def _dim(
+    scan: Scan, program: FlatProgram, steps: Sequence[Step], axes: Axes, root: Pair
+) -> Dim | None:
+    """How all turns are sliced along a class of axes; None if they can't be.
+
+    What is added to a carry makes a part of it; then the carry that the turn begins with is, too.
+    """
+    every = [_axes_in(program, axes, root, value) for value in range(program.num_arguments)]
+    if any(len(own) > 1 for own in every):
+        return None
+    along = tuple(own[0] if own else None for own in every)
+    carried = along[scan.consts : scan.consts + scan.carry]
+    sums: frozenset[int] = frozenset()
+    while True:
+        given = dict(enumerate(along)) | {scan.consts + place: SUM for place in sums}
+        found = _run(steps, axes, root, given)
+        if found is None:
+            return None
+        results = [_state(atom, found.states) for atom in program.results]
+        added = frozenset(place for place in range(scan.carry) if results[place] == SUM)
+        if not sums <= added or any(carried[place] is not None for place in added):
+            return None
+        if sums == added:
+            break
+        sums = added
+    if not found.is_exact:
+        return None
+    made = (*carried, *(None if state == SUM else state for state in results[scan.carry :]))
+    whole = {place for place, axis in enumerate(made) if axis is None}
+    same = frozenset(place for place in whole if results[place] != SUM)
+    return Dim(
+        _stacked(along, scan.consts + scan.carry),
+        _stacked(made, scan.carry),
+        "add" if whole - same else "",
+        same,
+        Body(scan, program, found.steps, along, made, sums),
+    )
+
+
+def _stacked(axes: Sequence[Axis], first: int) -> tuple[Axis, ...]:
+    """Stacks have an axis more than what a body reads and makes of them."""
+    return tuple(
+        axis if axis is None or number < first else axis + 1 for number, axis in enumerate(axes)
+    )
+
+
+def _axes_in(program: FlatProgram, axes: Axes, root: Pair, value: int) -> list[int]:
+    """The axes of a value that belong to a class."""
+    rank = len(program.avals[value].shape)
+    return [axis for axis in range(rank) if axes.root((value, axis)) == root]
+
+
+class _Run(NamedTuple):
+    """A body along a class of axes.
+
+    Attributes:
+      steps: with their dimensions; None for those that run whole.
+      states: of values: the axis along which each is sliced, None if it is whole, or SUM.
+      is_exact: whether parts of sums are added to nothing but such parts.
+    """
+
+    steps: tuple[tuple[Step, Dim | None], ...]
+    states: Mapping[int, Axis]
+    is_exact: bool
+
+
+def _run(steps: Sequence[Step], axes: Axes, root: Pair, given: Mapping[int, Axis]) -> _Run | None:
+    """None where a step can't be run of what is sliced."""
+    chosen: list[tuple[Step, Dim | None]] = []
+    states, is_exact = dict(given), True
+    for step in steps:
+        read = [_state(atom, states) for atom in step.inputs]
+        dims = axes.within(step, root)
+        if SUM in read:
+            if not _keeps_parts(step.equation.primitive.name, read):
+                return None
+            is_exact &= step.equation.primitive.name not in _ALL or set(read) == {SUM}
+            states.update(dict.fromkeys(step.outputs, SUM))
+            chosen.append((step, None))
+            continue
+        if len(dims) > 1 or not _fits(dims[0] if dims else None, read):
+            return None
+        is_whole = not dims or (dims[0].combine and set(read) == {None})
+        dim = None if is_whole else dims[0]
+        if dim is not None:
+            if dim.combine not in ("", "add"):
+                return None
+            states.update(zip(step.outputs, _made(dim), strict=True))
+        chosen.append((step, dim))
+    return _Run(tuple(chosen), states, is_exact)
+
+
+def _state(atom: Atom, states: Mapping[int, Axis]) -> Axis:
+    return states.get(atom) if isinstance(atom, int) else None
+
+
+def _made(dim: Dim) -> list[Axis]:
+    """The states of what a slice makes along a dimension."""
+    return [
+        SUM if axis is None and place not in dim.same else axis
+        for place, axis in enumerate(dim.outputs)
+    ]
+
+
+def _fits(dim: Dim | None, read: Sequence[Axis]) -> bool:
+    """Whether what is sliced is read along that axis; what is whole can be cut."""
+    inputs = dim.inputs if dim else (None,) * len(read)
+    return all(state is None or state == axis for state, axis in zip(read, inputs, strict=True))
+
+
+def _keeps_parts(name: str, read: Sequence[Axis]) -> bool:
+    """Whether a primitive makes parts of a sum of parts, or may of what it reads."""
+    if not {SUM, None}.issuperset(read):
+        return False
+    if name in _PRODUCTS:
+        return read.count(SUM) == 1
+    return name in _ALL or (name in _MOVING and read[0] == SUM and read.count(SUM) == 1)

@@ -1,0 +1,126 @@
+"""What one slice of a program makes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from regal_jax.compiler.slices.dims import Axis, Dim, sliced
+from regal_jax.graphs.importers.jax.flat_program import (
+    Atom,
+    FlatProgram,
+    Step,
+    run_equation,
+    value_of,
+)
+from regal_jax.graphs.importers.jax.scans import Scan
+
+
+class Body(NamedTuple):
+    """How a scan is sliced.
+
+    Attributes:
+      scan: what it is.
+      program: its body.
+      steps: of that, and their dimensions; None for those that run whole.
+      arguments, results: of the body, and the axis that each is sliced along.
+      sums: carries that are added up over slices: they begin with nothing but in the first.
+    """
+
+    scan: Scan
+    program: FlatProgram
+    steps: tuple[tuple[Step, Dim | None], ...]
+    arguments: tuple[Axis, ...]
+    results: tuple[Axis, ...]
+    sums: frozenset[int]
+
+
+class Turn:
+    """What one slice makes.
+
+    Args:
+      program: all of it.
+      turns: slices.
+      number: this one's, from 0.
+      known: values that are there.
+      slices: of values that are there, along axes.
+
+    Attributes:
+      slices: of values along axes.
+      wholes: values; or, of what all slices make, this one's part.
+    """
+
+    def __init__(
+        self,
+        program: FlatProgram,
+        turns: int,
+        number: Any,
+        known: Mapping[int, Any],
+        slices: Mapping[tuple[int, int], Any] | None = None,
+    ):
+        self._avals, self._turns, self._number = program.avals, turns, number
+        self.slices = dict(slices or {})
+        self.wholes = dict(known)
+
+    def run(self, step: Step, dim: Dim | None) -> None:
+        """Makes what an equation writes."""
+        axes = dim.inputs if dim else (None,) * len(step.inputs)
+        inputs = [self.read(*pair) for pair in zip(step.inputs, axes, strict=True)]
+        if dim is None:
+            self.wholes.update(zip(step.outputs, run_equation(step.equation, inputs), strict=True))
+            return
+        made = self._slice(step.equation, dim, inputs)
+        for value, axis, one in zip(step.outputs, dim.outputs, made, strict=True):
+            if axis is None:
+                self.wholes[value] = one
+            else:
+                self.slices[value, axis] = one
+
+    def read(self, atom: Atom, axis: Axis) -> Any:
+        """A value, or its slice along an axis."""
+        if axis is None:
+            return value_of(atom, self.wholes)
+        assert isinstance(atom, int)
+        if (atom, axis) not in self.slices:
+            size = self._avals[atom].shape[axis] // self._turns
+            begin = self._number * size
+            cut = jax.lax.dynamic_slice_in_dim(self.wholes[atom], begin, size, axis)
+            self.slices[atom, axis] = cut
+        return self.slices[atom, axis]
+
+    def _slice(self, equation: Any, dim: Dim, inputs: Sequence[Any]) -> Sequence[Any]:
+        if dim.body is not None:
+            return _run_scan(dim.body, self._turns, self._number, inputs)
+        made = run_equation(sliced(equation, dim, self._turns), inputs)
+        axis = dim.outputs[0]
+        if equation.primitive.name == "iota" and equation.params["dimension"] == axis:
+            (one,) = made
+            return [one + jnp.asarray(self._number * one.shape[axis], one.dtype)]
+        return made
+
+
+def _run_scan(body: Body, turns: int, number: Any, inputs: Sequence[Any]) -> list[Any]:
+    """The outputs of a slice of a scan."""
+    scan = body.scan
+    split = scan.consts + scan.carry
+    consts, carry, xs = inputs[: scan.consts], list(inputs[scan.consts : split]), inputs[split:]
+    for place in body.sums:
+        carry[place] = jnp.where(number == 0, carry[place], jnp.zeros_like(carry[place]))
+
+    def run(carry: Sequence[Any], xs: Sequence[Any]) -> tuple:
+        known, slices = dict(body.program.constants), {}
+        for value, one in enumerate((*consts, *carry, *xs)):
+            axis = body.arguments[value]
+            if axis is None:
+                known[value] = one
+            else:
+                slices[value, axis] = one
+        turn = Turn(body.program, turns, number, known, slices)
+        for step, dim in body.steps:
+            turn.run(step, dim)
+        made = [turn.read(*pair) for pair in zip(body.program.results, body.results, strict=True)]
+        return tuple(made[: scan.carry]), tuple(made[scan.carry :])
+
+    last, stacks = scan.run(run, carry, tuple(xs))
+    return [*last, *stacks]

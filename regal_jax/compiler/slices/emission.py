@@ -31,7 +31,7 @@ class InSlices(NamedTuple):
       traced: as ``jax.jit(fn).trace(...)``.
       turns: slices.
       unrolled: whether the slices are one after another, by barriers, rather than a loop.
-      unseen: FLOPs of all slices but one, if they are a loop.
+      unseen: FLOPs that XLA doesn't count, if they are a loop.
     """
 
     traced: Any
@@ -63,7 +63,7 @@ def in_slices(traced: Any, program: FlatProgram, *, for_cpus: bool) -> list[InSl
             with_program(traced, _program_in(program, region, turns, unrolled)),
             turns,
             unrolled,
-            0.0 if unrolled else region.flops * (1 - 1 / turns),
+            0.0 if unrolled else region.unseen_flops(turns),
         )
         for turns in sorted(numbers)
     ]

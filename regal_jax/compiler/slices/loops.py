@@ -20,6 +20,9 @@ from regal_jax.graphs.importers.jax.scans import Scan, scan_of
 SUM = -1
 """In place of an axis: a part of what all slices add up to."""
 
+RANDOM = 50
+"""Operations for 32 random bits by Threefry, as XLA counts them."""
+
 _MOVING = frozenset(
     {
         *("broadcast_in_dim", "convert_element_type", "copy", "div", "neg", "optimization_barrier"),
@@ -39,12 +42,22 @@ def dims_of(equation: JaxprEqn) -> list[Dim]:
     return [] if equation.effects else list(_scan_dims(scan))
 
 
-def seen_flops(equation: JaxprEqn) -> float:
-    """FLOPs of an equation, as XLA counts them: of a loop's turns one."""
+def unseen_flops(equation: JaxprEqn, dim: Dim | None, turns: int) -> float:
+    """FLOPs that XLA doesn't count of an equation if its slices are a loop, of which it counts one
+    turn: those of the other slices, and again what each of them runs whole."""
+    if dim is None:
+        return (turns - 1) * _seen_flops(equation)
+    if dim.body is None:
+        return (1 - 1 / turns) * _seen_flops(equation)
+    return sum(unseen_flops(step.equation, own, turns) for step, own in dim.body.steps)
+
+
+def _seen_flops(equation: JaxprEqn) -> float:
+    """As XLA counts them: of a loop's turns one, and all of what makes random numbers."""
     scan = scan_of(equation)
-    if scan is None:
-        return flops_of(equation)
-    return sum(seen_flops(op.steps[-1].equation) for op in flat_jaxpr(scan.body).ops)
+    if scan is not None:
+        return sum(_seen_flops(op.steps[-1].equation) for op in flat_jaxpr(scan.body).ops)
+    return (RANDOM if equation.primitive.name == "random_bits" else 1) * flops_of(equation)
 
 
 def _scan_dims(scan: Scan) -> Iterator[Dim]:

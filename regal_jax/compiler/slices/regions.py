@@ -14,7 +14,7 @@ from typing import NamedTuple
 from regal_jax.compiler.barriers.kernels import bytes_of, is_cheap
 from regal_jax.compiler.slices.axes import Axes, Pair, tied
 from regal_jax.compiler.slices.dims import Axis, Dim
-from regal_jax.compiler.slices.loops import dims_of, seen_flops
+from regal_jax.compiler.slices.loops import dims_of, unseen_flops
 from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram, Step
 
 CLASSES = 8
@@ -73,7 +73,6 @@ class Region(NamedTuple):
       after: ops that depend on these.
       divisor: of the sizes of all sliced axes.
       inside: bytes that it makes, and nothing outside reads.
-      flops: of its ops, as XLA counts them.
     """
 
     ops: Mapping[int, SlicedOp]
@@ -84,7 +83,14 @@ class Region(NamedTuple):
     after: frozenset[int]
     divisor: int
     inside: int
-    flops: float
+
+    def unseen_flops(self, turns: int) -> float:
+        """FLOPs that XLA doesn't count if it is a loop of so many turns."""
+        return sum(
+            unseen_flops(step.equation, dim, turns)
+            for number in self.own
+            for step, dim in self.ops[number].steps
+        )
 
 
 def best_region(program: FlatProgram) -> Region | None:
@@ -234,7 +240,6 @@ def _region(
         _after(program, own),
         math.gcd(*_sizes(program, ops)),
         inside,
-        sum(seen_flops(one.op.steps[-1].equation) for one in own.values()),
     )
 
 

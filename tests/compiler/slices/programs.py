@@ -85,6 +85,74 @@ def narrow(w, x):
     return jnp.mean((hidden @ w["out"].astype(jnp.bfloat16)).astype(jnp.float32) ** 2)
 
 
+def layer(x, w, key=None):
+    scores = jax.nn.softmax(jnp.einsum("btd,bsd->bts", x @ w["query"], x))
+    x = x + scores @ x
+    hidden = jnp.tanh(x @ w["up"] + w["bias"])
+    kept = hidden if key is None else hidden * jax.random.bernoulli(key, 0.8, hidden.shape)
+    return x + kept @ w["up"].T
+
+
+def layers(w, x, keys):
+    """A scan of layers that drop out at random, and add to what the loss has, too."""
+
+    def turn(carry, of_layer):
+        x, penalty = carry
+        x = layer(x, *of_layer)
+        return (x, penalty + jnp.mean(x**2)), jnp.mean(x)
+
+    (x, penalty), means = jax.lax.scan(turn, (x, 0.0), (w, keys))
+    return jnp.mean(jnp.sin(x)) + 0.1 * penalty, means
+
+
+LAYERS = (
+    {"query": of(3, WIDTH, WIDTH), "up": of(3, WIDTH, 2 * WIDTH), "bias": of(3, 2 * WIDTH)},
+    of(8, 12, WIDTH),
+    jax.random.split(jax.random.key(0), 3),
+)
+
+
+def one_layer(w, x, key):
+    """One layer over and over, in a loop that counts, with a key that is split in each turn."""
+
+    def turn(_, carry):
+        x, key = carry
+        key, own = jax.random.split(key)
+        return jax.checkpoint(layer)(x, jax.tree.map(lambda leaf: leaf[0], w), own), key
+
+    return jnp.mean(jnp.sin(jax.lax.fori_loop(0, 3, turn, (x, key))[0]))
+
+
+def recurrent(w, x):
+    """The steps that were made are of all, whatever the slice."""
+
+    def turn(carry, x):
+        state, steps = carry
+        gate, new = jnp.split(jnp.concatenate([x, state], -1) @ w["in"] + w["bias"], 2, -1)
+        state = jax.nn.sigmoid(gate) * state + jnp.tanh(new)
+        return (state, steps + 1), state
+
+    first = jnp.zeros((x.shape[0], HIDDEN))
+    (_, steps), states = jax.lax.scan(turn, (first, 0), x.swapaxes(0, 1))
+    return jnp.mean((states @ w["out"]) ** 2), steps
+
+
+RECURRENT = (
+    {"in": of(WIDTH + HIDDEN, 2 * HIDDEN), "bias": of(2 * HIDDEN), "out": of(HIDDEN, 4)},
+    of(BATCH, 5, WIDTH),
+)
+
+
+def nested(w, x):
+    def turn(x, w):
+        return jnp.sin(jax.lax.scan(lambda x, w: (jnp.tanh(x @ w) + x, None), x, w)[0]), None
+
+    return jnp.mean(jax.lax.scan(turn, x, w)[0] ** 2)
+
+
+NESTED = (of(3, 4, WIDTH, WIDTH), of(BATCH, WIDTH))
+
+
 PROGRAMS = {
     "perceptron": (jax.value_and_grad(perceptron), PERCEPTRON),
     "normalised": (normalised, NORMALISED),
@@ -93,5 +161,9 @@ PROGRAMS = {
     "convolutional": (jax.grad(convolutional), CONVOLUTIONAL),
     "by example": (by_example, PERCEPTRON),
     "narrow": (jax.grad(narrow), WEIGHTED[:2]),
+    "layers": (jax.value_and_grad(layers, has_aux=True), LAYERS),
+    "one layer": (jax.value_and_grad(one_layer), (*LAYERS[:2], LAYERS[2][0])),
+    "recurrent": (jax.value_and_grad(recurrent, has_aux=True), RECURRENT),
+    "nested": (jax.value_and_grad(nested), NESTED),
     "rows": (lambda x, w: (jnp.tanh(x @ w) @ w.T, jnp.max(x @ w)), (of(BATCH, 8), of(8, 256))),
 }

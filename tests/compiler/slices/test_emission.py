@@ -32,7 +32,13 @@ def test_the_numbers_are_the_same(name, for_cpus):
             np.testing.assert_allclose(own, other, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", ["perceptron", "attention", "convolutional", "by example"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("perceptron", "attention", "convolutional", "by example"),
+        *("layers", "recurrent", "nested"),
+    ],
+)
 def test_more_slices_need_fewer_bytes(name):
     traced, found = sliced(*PROGRAMS[name])
     assert len({one.turns for one in found}) == len(found) > 1

@@ -1,4 +1,5 @@
-"""JAX programs to compile: inference, gradients and train steps of the zoo's architectures."""
+"""JAX programs to compile: inference, gradients and train steps of the zoo's architectures, and of
+two that are loops."""
 
 import re
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from regal_jax.datasets import scanned_models
 from regal_jax.datasets.zoo.recipes import flax_models, jax_programs, jax_steps
 from regal_jax.datasets.zoo.recipes.flax_families import can_checkpoint, family_model
 from regal_jax.errors import OptionError
@@ -27,6 +29,7 @@ FAMILIES = (
     *("wavenet", "conv_lstm", "message_passing", "graph_attention", "relational_gcn", "mmoe"),
     *("multi_task", "siamese", "dlrm", "gan", "vae", "realnvp", "neural_ode", "actor_critic"),
     *("strassen", "cholesky_tiles", "fft_butterfly", "molecular_dynamics", "tiled_attention"),
+    *("scanned_decoder", "scanned_lstm"),
 )
 
 
@@ -125,4 +128,5 @@ def _flax() -> dict:
 
 
 def _jax() -> dict:
-    return {program.family: program for program in jax_programs.PROGRAMS}
+    programs = (*jax_programs.PROGRAMS, *scanned_models.PROGRAMS)
+    return {program.family: program for program in programs}

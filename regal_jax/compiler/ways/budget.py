@@ -190,11 +190,15 @@ class BudgetSearch:
             self.attempts.of(whole(self.attempts.judge, loops))
 
     def _try_slices(self, budget: int) -> None:
-        """Compiles the program in ever more slices, until it is within the budget."""
+        """Compiles the program in ever more slices, until it is within the budget, in orders of the
+        compiler's and behind its scheduler."""
         for loops in self._in_slices():
-            made = self.attempts.of(whole(self.attempts.judge, loops))
-            if made and made.needs.total <= budget:
-                return
+            way = whole(self.attempts.judge, loops)
+            is_ordered = self._reach > 0 or not self._is_for_cpus
+            ways = [way] if is_ordered else [way, way._replace(compact=True)]
+            for made in filter(None, map(self.attempts.of, ways)):
+                if self._reordered(made, budget).needs.total <= budget:
+                    return
 
     def _try_forms(self, way: Way) -> None:
         """Compiles a plan in every form: which takes the least time no rule says."""

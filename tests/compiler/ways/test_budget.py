@@ -9,6 +9,7 @@ import pytest
 
 from regal_jax.compiler.accelerators.specifications import SPECIFICATIONS
 from regal_jax.compiler.recompute.emission import ANY
+from regal_jax.compiler.slices.emission import InSlices
 from regal_jax.compiler.ways.attempts import Attempts, with_fused_sums
 from regal_jax.compiler.ways.budget import (
     CUTS,
@@ -121,6 +122,33 @@ def test_segments_are_for_accelerators_and_once(target):
         search.within(50, compilations=1)
     count = len([way for way in judge.seen if way.cuts])
     assert count == 0 if target is None else 0 < count <= 2 * len(CUTS)
+
+
+def in_slices(needs, *turns):
+    """A judge of a program for CPUs that can be in so many slices."""
+    judge = Judging(needs, target=None)
+    versions = [
+        Version(TRACED, judge.kernels, f"{n}_slices", InSlices(TRACED, n, False, 0.0))
+        for n in turns
+    ]
+    judge.versions = (*judge.versions, *versions)
+    return judge
+
+
+def test_as_few_slices_as_fit_in_another_order():
+    """Of XLA's orders or, where the compiled program may be given one, of ours."""
+    size = {0: 200, 2: 100, 4: 50}
+    for reorders, budget, expected in (
+        (False, 85, (2, True, "2_slices")),
+        (False, 70, (4, False, "4_slices")),
+        (True, 95, (2, False, "2_slices+")),
+        (True, 60, (4, False, "4_slices")),
+    ):
+        judge = in_slices(lambda way: (size[way.slices] - 20 * way.compact, 1.0), 2, 4)
+        search = searching(judge, reorders=reorders)
+        way = search.within(budget, compilations=0).way
+        name = way.name.replace(REORDERED, "+")
+        assert (way.slices, way.compact, name) == expected
 
 
 def test_a_budget_is_kept_where_xla_s_own_choice_is_refused_for_its_size():

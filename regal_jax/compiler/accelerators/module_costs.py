@@ -1,8 +1,8 @@
 """What a compiled module will do: kernels, time, and what runs beside its collectives.
 
-Times are estimates. TPUs: the compiler's own ``estimated_cycles`` of each instruction. GPUs: what
-it takes to launch each, and its roofline. Of a loop, a body's times the trip count, where it is
-known; what isn't known counts once.
+Times are estimates. TPUs: the compiler's own ``estimated_cycles`` of each instruction, and the
+roofline of a fusion that it has none for. GPUs: what it takes to launch each, and its roofline. Of
+a loop, a body's times the trip count, where it is known; what isn't known counts once.
 """
 
 import math
@@ -10,7 +10,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from regal_jax.compiler.accelerators.roofline import Kind, convolution, kernel_seconds
+from regal_jax.compiler.accelerators.roofline import (
+    Kind,
+    convolution,
+    kernel_seconds,
+    roofline_seconds,
+)
 from regal_jax.compiler.accelerators.specifications import Specification
 from regal_jax.graphs.importers.xla.flops import (
     instruction_bytes,
@@ -29,6 +34,10 @@ _NOTHING = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "af
 _GROUPS = re.compile(r"(?:feature|batch)_group_count=(\d+)")
 _WINDOW = re.compile(r"window=\{size=([\dx]+)")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+
+
+UNKNOWN_CYCLES = 2**63 - 1
+"""What TPUs' compiler says of a fusion that it has no estimate for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +84,13 @@ def module_costs(module: Module, specification: Specification) -> ModuleCosts:
 
 
 def _seconds(one: Instruction, flops: float, moved: float, of: Specification) -> float:
+    types = {array.dtype for array in leaves(one.shape)}
     if of.clock_hz:
         found = _CYCLES.search(one.attributes)
-        return int(found.group(1)) / of.clock_hz if found else 0.0
-    types = {array.dtype for array in leaves(one.shape)}
+        cycles = int(found.group(1)) if found else 0
+        if cycles != UNKNOWN_CYCLES:
+            return cycles / of.clock_hz
+        return roofline_seconds(flops, moved, types, Kind.PRODUCT, of)
     return kernel_seconds(flops, moved, types, _kind(one), of)
 
 

@@ -38,7 +38,14 @@ def convolution(groups: int, window: int) -> Kind:
 def kernel_seconds(
     flops: float, moved: float, types: Iterable[str], kind: Kind, on: Specification
 ) -> float:
-    """Seconds of one kernel.
+    """Seconds of one kernel of a GPU; arguments as of ``roofline_seconds``."""
+    return LAUNCH + roofline_seconds(flops, moved, types, kind, on)
+
+
+def roofline_seconds(
+    flops: float, moved: float, types: Iterable[str], kind: Kind, on: Specification
+) -> float:
+    """Seconds of work, at the shares of the peaks that GPUs reach.
 
     Args:
       flops: floating-point operations.
@@ -49,4 +56,4 @@ def kernel_seconds(
     """
     rates = on.flops_per_second
     rate = max((rates.get(dtype, 0.0) for dtype in types), default=0.0) or rates["f32"]
-    return LAUNCH + max(flops / (kind.value * rate), moved / (MEMORY * on.bytes_per_second))
+    return max(flops / (kind.value * rate), moved / (MEMORY * on.bytes_per_second))

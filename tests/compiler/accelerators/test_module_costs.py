@@ -87,6 +87,56 @@ def test_cycles_of_loops_count_as_often_as_they_run():
     assert costs.flops == 8 + 10 * 8
 
 
+def test_a_fusion_without_an_estimate_has_its_roofline():
+    unknown = PRODUCT.replace("negate(dot)", f'negate(dot), x={{"estimated_cycles":"{2**63 - 1}"}}')
+    costs = module_costs(parse_module(unknown), V5E)
+    assert costs.seconds == pytest.approx(2 * 4 * 2**20 / (0.8 * 819e9))
+
+
+STACKING = """
+HloModule stacking, is_scheduled=true
+write {
+  stack = f32[8,4,256] parameter(0)
+  place = s32[] parameter(1)
+  new = f32[4,256] parameter(2)
+  row = f32[1,1024] bitcast(new)
+  rows = f32[8,1024] bitcast(stack)
+  zero = s32[] constant(0)
+  written = f32[8,1024] dynamic-update-slice(rows, row, place, zero)
+  renamed = f32[8,4,256] bitcast(written)
+  MADE
+}
+ENTRY main {
+  stack = f32[8,4,256] parameter(0)
+  place = s32[] parameter(1)
+  new = f32[4,256] parameter(2)
+  RUN
+}
+"""
+WRITTEN = {
+    "a fusion": (
+        "ROOT out = (f32[8,4,256]) tuple(renamed)",
+        "ROOT out = (f32[8,4,256]) fusion(stack, place, new), kind=kLoop, calls=write",
+    ),
+    "an asynchronous one": (
+        "ROOT out = f32[8,4,256] bitcast(written)",
+        "begin = ((f32[8,4,256], s32[], f32[4,256]), f32[8,4,256], u32[])"
+        " fusion-start(stack, place, new), kind=kLoop, calls=write\n"
+        "  ROOT out = f32[8,4,256] fusion-done(begin)",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_a_stack_is_written_a_row_at_a_time(kind):
+    """By whatever name; the end of what runs asynchronously is no kernel."""
+    made, run = WRITTEN[kind]
+    text = STACKING.replace("MADE", made).replace("RUN", run)
+    costs = module_costs(parse_module(text), H100)
+    assert costs.kernels == 1
+    assert costs.bytes_accessed == 4 + 2 * 4 * 1024  # where to, and a row that is read and written
+
+
 COLLECTIVES = """
 HloModule collectives, is_scheduled=true
 add {

@@ -18,8 +18,8 @@
 | everything else | 1 per output element |
 
 A library's workspace is no result, and no bytes. Bytes: operands and results, but of an operand that a fusion's body only slices or gathers from, what
-these read; and of a dynamic-update-slice, alone or as a fusion's root, twice the update in place of the
-array.
+these read; and of a dynamic-update-slice, alone or as what a fusion's body makes, twice the update in
+place of the array. What starts asynchronously does all of it; its end is free.
 """  # noqa: E501
 
 import math
@@ -38,6 +38,10 @@ from regal_jax.graphs.importers.xla.text import (
 )
 
 _SLICES = ("slice", "dynamic-slice", "gather")
+_UPDATE = "dynamic-update-slice"
+_FUSIONS = ("fusion", "fusion-start")
+
+_CALLS = ("call", "while", "conditional", "async-start")
 
 _FREE = frozenset(
     """
@@ -46,6 +50,7 @@ _FREE = frozenset(
     reverse convert after-all add-dependency opt-barrier optimization-barrier partition-id
     replica-id rng-bit-generator rng-get-and-update-state custom-call infeed outfeed send
     send-done recv recv-done all-gather all-to-all collective-permute domain get-dimension-size
+    fusion-done
     """.split()  # noqa: SIM905
 )
 
@@ -53,7 +58,7 @@ _FREE = frozenset(
 def instruction_flops(module: Module, computation: Computation, one: Instruction) -> float:
     """FLOPs of an instruction, its bodies included."""
     bodies = [module.computations[name] for name in called_bodies(module, one)]
-    if bodies and one.opcode in ("fusion", "call", "while", "conditional", "async-start"):
+    if bodies and one.opcode in (*_FUSIONS, *_CALLS):
         totals = [
             sum(instruction_flops(module, b, i) for i in b.instructions.values()) for b in bodies
         ]
@@ -76,44 +81,59 @@ def trip_count(one: Instruction) -> int:
 def instruction_bytes(module: Module, computation: Computation, one: Instruction) -> int:
     """Bytes read and written; see the module's text."""
     operands = [computation.instructions[name] for name in one.operands]
-    if one.opcode == "dynamic-update-slice":
+    if one.opcode == _UPDATE:
         return 2 * num_bytes(operands[1].shape)
     if one.opcode in _SLICES:
         return 2 * num_bytes(one.shape)
-    if one.opcode != "fusion":
+    if one.opcode not in _FUSIONS:
         return sum(map(num_bytes, _results(one))) + sum(
             num_bytes(operand.shape) for operand in operands
         )
     body = module.computations[called_bodies(module, one)[0]]
-    return _written(body, one) + sum(_read(body, index, one) for index, one in enumerate(operands))
+    return _written(body) + sum(_read(body, index, one) for index, one in enumerate(operands))
 
 
-def _written(body: Computation, fusion: Instruction) -> int:
+def _written(body: Computation) -> int:
+    """Bytes that a fusion's body writes."""
+    return sum(
+        num_bytes(_update(body, one).shape if one.opcode == _UPDATE else one.shape)
+        for one in _made(body)
+    )
+
+
+def _made(body: Computation) -> list[Instruction]:
+    """What a fusion's body makes, by what it has another name of."""
     root = body.instructions[body.root]
-    if root.opcode == "dynamic-update-slice":
-        return num_bytes(body.instructions[root.operands[1]].shape)
-    return num_bytes(fusion.shape)
+    made = root.operands if root.opcode == "tuple" else (root.name,)
+    return [body.instructions[_renamed(body, name)] for name in made]
+
+
+def _renamed(body: Computation, name: str) -> str:
+    while (one := body.instructions[name]).opcode == "bitcast":
+        name = one.operands[0]
+    return name
+
+
+def _update(body: Computation, one: Instruction) -> Instruction:
+    return body.instructions[one.operands[1]]
 
 
 def _read(body: Computation, index: int, operand: Instruction) -> int:
     """Bytes of an operand that a fusion's body reads."""
-    parameter = next(
-        (
-            one.name
-            for one in body.instructions.values()
-            if one.opcode == "parameter" and one.arguments.strip() == str(index)
-        ),
-        None,
-    )
-    users = [one for one in body.instructions.values() if parameter in one.operands]
-    if users and all(u.opcode in _SLICES and u.operands[0] == parameter for u in users):
-        return min(num_bytes(operand.shape), sum(num_bytes(user.shape) for user in users))
-    if users and all(
-        u.name == body.root and u.opcode == "dynamic-update-slice" and u.operands[0] == parameter
-        for u in users
-    ):
-        return 0
-    return num_bytes(operand.shape)
+    number, every = str(index), body.instructions.values()
+    names = {o.name for o in every if o.opcode == "parameter" and o.arguments.strip() == number}
+    for one in every:  # operands come first
+        if one.opcode == "bitcast" and one.operands[0] in names:
+            names.add(one.name)
+    users = [one for one in every if one.name not in names and not names.isdisjoint(one.operands)]
+    of_it = [one.operands[0] in names and names.isdisjoint(one.operands[1:]) for one in users]
+    if not users or not all(of_it):
+        return num_bytes(operand.shape)
+    if all(one.opcode in _SLICES for one in users):
+        return min(num_bytes(operand.shape), sum(num_bytes(one.shape) for one in users))
+    made = [one.name for one in _made(body)]
+    is_updated = all(one.opcode == _UPDATE and one.name in made for one in users)
+    return 0 if is_updated else num_bytes(operand.shape)
 
 
 def _own_flops(computation: Computation, one: Instruction) -> float:

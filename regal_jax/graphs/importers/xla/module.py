@@ -51,7 +51,7 @@ ALIASES = frozenset(
     """
     bitcast opt-barrier optimization-barrier add-dependency domain copy-done all-reduce-done
     all-gather-done collective-permute-done async-done async-update send-done recv-done slice-done
-    dynamic-slice-done dynamic-update-slice-done reduce-scatter-done all-to-all-done
+    dynamic-slice-done dynamic-update-slice-done fusion-done reduce-scatter-done all-to-all-done
     """.split()  # noqa: SIM905
 )
 """Instructions that give their first operand another name."""

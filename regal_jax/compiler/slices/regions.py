@@ -8,7 +8,7 @@ stage is done. The stage that holds the most bytes which nothing else reads is w
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from regal_jax.compiler.barriers.kernels import bytes_of, is_cheap
@@ -238,7 +238,7 @@ def _region(
         stacked,
         combined,
         _after(program, own),
-        math.gcd(*_sizes(program, ops)),
+        math.gcd(*_sizes(program, [step for one in ops.values() for step in one.steps])),
         inside,
     )
 
@@ -260,8 +260,10 @@ def _after(program: FlatProgram, own: Mapping[int, SlicedOp]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _sizes(program: FlatProgram, ops: Mapping[int, SlicedOp]) -> Iterator[int]:
-    for one in ops.values():
-        for step, dim in one.steps:
-            for value, axis in tied(step, dim) if dim else ():
-                yield program.avals[value].shape[axis]
+def _sizes(program: FlatProgram, steps: Iterable[tuple[Step, Dim | None]]) -> Iterator[int]:
+    """Of the axes that are sliced, those in bodies of loops, too."""
+    for step, dim in steps:
+        for value, axis in tied(step, dim) if dim else ():
+            yield program.avals[value].shape[axis]
+        if dim and dim.body:
+            yield from _sizes(dim.body.program, dim.body.steps)

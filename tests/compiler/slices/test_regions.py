@@ -57,3 +57,12 @@ def test_what_a_region_reads_is_there_before_it():
     for op in range(len(program.ops)):
         if op not in region.own | region.after:
             assert made.isdisjoint(program.ops[op].reads)
+
+
+def test_slices_divide_what_a_loop_s_body_makes_of_an_axis():
+    def grouped(x, w):
+        return jnp.sin(x.reshape(4, 4, -1) @ w).reshape(x.shape), x.sum(0)
+
+    fn = jax.grad(lambda w, x: jax.lax.scan(grouped, x, w)[0].sum())
+    _, region = region_of(fn, jnp.ones((6, 64, 64)), jnp.ones((16, 64)))
+    assert region.divisor == 4

@@ -5,6 +5,7 @@ backward pass is of one part. No work is done again; what is left is smaller, an
 a slice is too small for the device.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from regal_jax.compiler.barriers.emission import with_program
+from regal_jax.compiler.slices.cut import Cut
 from regal_jax.compiler.slices.regions import LAST, Region, best_region
 from regal_jax.compiler.slices.turn import Turn
 from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram
@@ -40,7 +42,9 @@ class InSlices(NamedTuple):
     unseen: float
 
 
-def in_slices(traced: Any, program: FlatProgram, *, for_cpus: bool) -> list[InSlices]:
+def in_slices(
+    traced: Any, program: FlatProgram, *, for_cpus: bool, devices: int = 1
+) -> list[InSlices]:
     """The traced function with its best region in ever more slices; none if none is worth it.
 
     XLA:CPU runs convolutions in loops slowly, those of gradients tens of times, so there they are
@@ -50,17 +54,20 @@ def in_slices(traced: Any, program: FlatProgram, *, for_cpus: bool) -> list[InSl
       traced: ``jax.jit(fn).trace(...)``.
       program: its ops.
       for_cpus: whether it is compiled for these.
+      devices: that may have a part each of what is sliced; then they have one of each slice.
     """
     region = best_region(program)
     if region is None:
         return []
     unrolled = for_cpus and any(_is_convolution(one.op) for one in region.ops.values())
     most = MOST_UNROLLED // len(region.ops) if unrolled else max(TURNS)
-    divisors = [n for n in range(2, region.divisor + 1) if region.divisor % n == 0 and n <= most]
+    each, rest = divmod(region.divisor, devices)
+    divisors = [n for n in range(2, each + 1) if each % n == 0 and n <= most and not rest]
+    cut = functools.partial(Cut, number=0, among=region.divisor if devices > 1 else 0)
     numbers = {max((n for n in divisors if n <= turns), default=0) for turns in TURNS} - {0}
     return [
         InSlices(
-            with_program(traced, _program_in(program, region, turns, unrolled)),
+            with_program(traced, _program_in(program, region, cut(turns), unrolled)),
             turns,
             unrolled,
             0.0 if unrolled else region.unseen_flops(turns),
@@ -74,7 +81,7 @@ def _is_convolution(op: FlatOp) -> bool:
 
 
 def _program_in(
-    program: FlatProgram, region: Region, turns: int, unrolled: bool
+    program: FlatProgram, region: Region, first: Cut, unrolled: bool
 ) -> Callable[..., Any]:
     """The program as a function of the flat arguments."""
     before = [n for n in range(len(program.ops)) if n not in region.own | region.after]
@@ -82,7 +89,7 @@ def _program_in(
     def run(*arguments: Any) -> Any:
         known = dict(enumerate(arguments)) | dict(program.constants)
         program.run(before, known)
-        known |= _made(program, region, turns, unrolled, known)
+        known |= _made(program, region, first, unrolled, known)
         program.run(sorted(region.after), known)
         return program.outputs(known)
 
@@ -90,7 +97,7 @@ def _program_in(
 
 
 def _made(
-    program: FlatProgram, region: Region, turns: int, unrolled: bool, known: Mapping[int, Any]
+    program: FlatProgram, region: Region, first: Cut, unrolled: bool, known: Mapping[int, Any]
 ) -> dict[int, Any]:
     """What a region makes of what is known."""
     avals, given = program.avals, {value: known[value] for value in region.given}
@@ -102,14 +109,13 @@ def _made(
 
     def turn(carry: tuple, given: Mapping[int, Any], number: Any) -> tuple:
         whole, sums = (dict(part) for part in carry)
-        made = Turn(program, turns, number, given)
+        cut = first._replace(number=number)
+        made = Turn(program, cut, given)
         for one in region.ops.values():
             for step, dim in one.steps:
                 made.run(step, dim)
         for value, axis in region.stacked.items():
-            part = made.slices[value, axis]
-            begin = number * part.shape[axis]
-            whole[value] = jax.lax.dynamic_update_slice_in_dim(whole[value], part, begin, axis)
+            whole[value] = cut.put(whole[value], made.slices[value, axis], axis)
         for value, how in region.combined.items():
             part = made.wholes[value].astype(sums[value].dtype)
             sums[value] = _COMBINE[how](sums[value], part)
@@ -120,11 +126,11 @@ def _made(
 
     carry = whole, sums
     if unrolled:
-        for number in range(turns):
+        for number in range(first.turns):
             carry = turn(carry, given, number)
             carry, given = jax.lax.optimization_barrier((carry, given))
     else:
-        carry, _ = jax.lax.scan(body, carry, jnp.arange(turns))
+        carry, _ = jax.lax.scan(body, carry, jnp.arange(first.turns))
     whole, sums = carry
     return whole | {value: one.astype(avals[value].dtype) for value, one in sums.items()}
 

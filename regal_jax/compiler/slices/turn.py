@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
+from regal_jax.compiler.slices.cut import Cut
 from regal_jax.compiler.slices.dims import Axis, Dim, sliced
 from regal_jax.graphs.importers.jax.flat_program import (
     Atom,
@@ -41,8 +41,7 @@ class Turn:
 
     Args:
       program: all of it.
-      turns: slices.
-      number: this one's, from 0.
+      cut: where it lies.
       known: values that are there.
       slices: of values that are there, along axes.
 
@@ -54,12 +53,11 @@ class Turn:
     def __init__(
         self,
         program: FlatProgram,
-        turns: int,
-        number: Any,
+        cut: Cut,
         known: Mapping[int, Any],
         slices: Mapping[tuple[int, int], Any] | None = None,
     ):
-        self._avals, self._turns, self._number = program.avals, turns, number
+        self._avals, self._cut = program.avals, cut
         self.slices = dict(slices or {})
         self.wholes = dict(known)
 
@@ -83,30 +81,26 @@ class Turn:
             return value_of(atom, self.wholes)
         assert isinstance(atom, int)
         if (atom, axis) not in self.slices:
-            size = self._avals[atom].shape[axis] // self._turns
-            begin = self._number * size
-            cut = jax.lax.dynamic_slice_in_dim(self.wholes[atom], begin, size, axis)
-            self.slices[atom, axis] = cut
+            self.slices[atom, axis] = self._cut.take(self.wholes[atom], axis)
         return self.slices[atom, axis]
 
     def _slice(self, equation: Any, dim: Dim, inputs: Sequence[Any]) -> Sequence[Any]:
         if dim.body is not None:
-            return _run_scan(dim.body, self._turns, self._number, inputs)
-        made = run_equation(sliced(equation, dim, self._turns), inputs)
+            return _run_scan(dim.body, self._cut, inputs)
+        made = run_equation(sliced(equation, dim, self._cut.turns), inputs)
         axis = dim.outputs[0]
         if equation.primitive.name == "iota" and equation.params["dimension"] == axis:
-            (one,) = made
-            return [one + jnp.asarray(self._number * one.shape[axis], one.dtype)]
+            return [self._cut.places(one, equation.params["shape"][axis]) for one in made]
         return made
 
 
-def _run_scan(body: Body, turns: int, number: Any, inputs: Sequence[Any]) -> list[Any]:
+def _run_scan(body: Body, cut: Cut, inputs: Sequence[Any]) -> list[Any]:
     """The outputs of a slice of a scan."""
     scan = body.scan
     split = scan.consts + scan.carry
     consts, carry, xs = inputs[: scan.consts], list(inputs[scan.consts : split]), inputs[split:]
     for place in body.sums:
-        carry[place] = jnp.where(number == 0, carry[place], jnp.zeros_like(carry[place]))
+        carry[place] = jnp.where(cut.number == 0, carry[place], jnp.zeros_like(carry[place]))
 
     def run(carry: Sequence[Any], xs: Sequence[Any]) -> tuple:
         known, slices = dict(body.program.constants), {}
@@ -116,7 +110,7 @@ def _run_scan(body: Body, turns: int, number: Any, inputs: Sequence[Any]) -> lis
                 known[value] = one
             else:
                 slices[value, axis] = one
-        turn = Turn(body.program, turns, number, known, slices)
+        turn = Turn(body.program, cut, known, slices)
         for step, dim in body.steps:
             turn.run(step, dim)
         made = [turn.read(*pair) for pair in zip(body.program.results, body.results, strict=True)]

@@ -275,10 +275,10 @@ def judge_of(
     *,
     slices: bool = True,
 ) -> Judge:
-    """With the function in slices, too, if asked for, on one device. CompilerError for a function
-    whose ops may not be moved."""
+    """With the function in slices, too, if asked for. CompilerError for a function whose ops may not
+    be moved."""
     versions: Sequence[Version] = versions_of(traced, target)
-    if slices and (target is None or len(target.devices) <= 1):
+    if slices:
         versions = Versions(versions, functools.partial(_in_slices, traced, target))
     return Judge(versions, target, dict(options or {}))
 
@@ -295,6 +295,12 @@ def versions_of(traced: Any, target: Accelerator | None) -> tuple[Version, ...]:
 
 def _in_slices(traced: Any, target: Accelerator | None) -> tuple[Version, ...]:
     """The function in ever more slices."""
+    found = in_slices(
+        traced,
+        program_of(traced),
+        for_cpus=target is None,
+        devices=len(target.devices) if target else 1,
+    )
     return tuple(
         Version(
             one.traced,
@@ -302,7 +308,7 @@ def _in_slices(traced: Any, target: Accelerator | None) -> tuple[Version, ...]:
             f"{one.turns}_slices",
             one,
         )
-        for one in in_slices(traced, program_of(traced), for_cpus=target is None)
+        for one in found
     )
 
 

@@ -47,6 +47,7 @@ def in_slices(
 ) -> list[InSlices]:
     """The traced function with its best region in ever more slices; none if none is worth it.
 
+    None either if types say how values lie on devices ("explicit" axes of a mesh): slices' don't.
     XLA:CPU runs convolutions in loops slowly, those of gradients tens of times, so there they are
     unrolled.
 
@@ -56,7 +57,7 @@ def in_slices(
       for_cpus: whether it is compiled for these.
       devices: that may have a part each of what is sliced; then they have one of each slice.
     """
-    region = best_region(program)
+    region = None if any(map(_says_where, program.avals)) else best_region(program)
     if region is None:
         return []
     unrolled = for_cpus and any(_is_convolution(one.op) for one in region.ops.values())
@@ -74,6 +75,11 @@ def in_slices(
         )
         for turns in sorted(numbers)
     ]
+
+
+def _says_where(aval: Any) -> bool:
+    spec = getattr(getattr(aval, "sharding", None), "spec", ())
+    return any(part is not None for part in spec)
 
 
 def _is_convolution(op: FlatOp) -> bool:

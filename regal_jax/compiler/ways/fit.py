@@ -71,8 +71,8 @@ def fit(
       memory_budget: bytes of one device, such as "16GiB": arguments, results, temporaries, code.
       accelerator: what to compile for, such as "h100"; by default this machine's CPU.
       in_shardings: see ``rj.measure``.
-      slices: whether parts of a batch may run one after another, on one device; sums over it are
-        rounded differently.
+      slices: whether parts of a batch may run one after another (not on several CPU devices); sums
+        over it are rounded differently.
       compilations: of plans, at most, besides the plain one, orders in segments, slices and fused
         sums.
       evaluations: of each search for a plan.
@@ -240,7 +240,8 @@ def _judge(fn, args, kwargs, name, in_shardings, slices) -> Judge:
     if target is not None:
         args, kwargs = placed(target, args, kwargs, in_shardings)
     jitted = fn if hasattr(fn, "trace") else jax.jit(fn)
-    return judge_of(jitted.trace(*args, **kwargs), target, slices=slices and in_shardings is None)
+    can_slice = target is not None or in_shardings is None
+    return judge_of(jitted.trace(*args, **kwargs), target, slices=slices and can_slice)
 
 
 def _function(fn: Any, judge: Judge, best: Attempt) -> Callable[..., Any]:

@@ -275,8 +275,10 @@ def judge_of(
     *,
     slices: bool = True,
 ) -> Judge:
-    """With the function in slices, too, if asked for. CompilerError for a function whose ops may not
-    be moved."""
+    """With the function in slices, too, if asked for.
+
+    Raises CompilerError for a function whose ops may not be moved.
+    """
     versions: Sequence[Version] = versions_of(traced, target)
     if slices:
         versions = Versions(versions, functools.partial(_in_slices, traced, target))

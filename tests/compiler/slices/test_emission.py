@@ -11,18 +11,18 @@ from regal_jax.compiler.slices.emission import in_slices
 from regal_jax.compiler.ways.judge import KEEP_BARRIERS
 from tests.compiler.slices import programs
 from tests.compiler.slices.programs import PROGRAMS
+from tests.cpu_devices import run_on_devices
 
 
-def sliced(fn, args, *, for_cpus=True, **options):
+def sliced(fn, args, *, for_cpus=True, devices=1, **options):
     traced = jax.jit(fn, **options).trace(*args)
-    return traced, in_slices(traced, program_of(traced), for_cpus=for_cpus)
+    return traced, in_slices(traced, program_of(traced), for_cpus=for_cpus, devices=devices)
 
 
-@pytest.mark.parametrize("for_cpus", [True, False], ids=["CPUs", "accelerators"])
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_the_numbers_are_the_same(name, for_cpus):
+def is_the_same(name, **options):
+    """Whether a program in slices makes the same numbers."""
     fn, args = PROGRAMS[name]
-    _traced, found = sliced(fn, args, for_cpus=for_cpus)
+    _traced, found = sliced(fn, args, **options)
     assert found
     expected, tolerance = fn(*args), 2e-2 if name == "narrow" else 2e-5
     for one in found[:: max(1, len(found) - 1)]:
@@ -30,6 +30,54 @@ def test_the_numbers_are_the_same(name, for_cpus):
         for own, other in zip(made, jax.tree.leaves(expected), strict=True):
             assert (own.shape, own.dtype) == (other.shape, other.dtype)
             np.testing.assert_allclose(own, other, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("for_cpus", [True, False], ids=["CPUs", "accelerators"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_numbers_are_the_same(name, for_cpus):
+    is_the_same(name, for_cpus=for_cpus)
+
+
+@pytest.mark.parametrize("name", ["attention", "convolutional", "layers", "recurrent", "rows"])
+def test_each_of_several_devices_may_have_a_part_of_a_slice(name):
+    is_the_same(name, for_cpus=False, devices=2)
+
+
+def test_devices_send_nothing_to_slice_what_they_have_parts_of():
+    run_on_devices(ON_DEVICES, 4)
+
+
+ON_DEVICES = """
+import jax
+import numpy as np
+from jax.extend.core import jaxpr_as_fun
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+
+from regal_jax.compiler.barriers.emission import program_of
+from regal_jax.compiler.slices.emission import in_slices
+from tests.compiler.slices.programs import PROGRAMS
+
+def in_parts(kind):
+    mesh = jax.make_mesh((4,), ("batch",), axis_types=(kind,))
+    weights = jax.device_put(w, NamedSharding(mesh, P()))
+    args = weights, jax.device_put(batch, NamedSharding(mesh, P("batch")))
+    traced = jax.jit(fn).trace(*args)
+    return args, in_slices(traced, program_of(traced), for_cpus=False, devices=4)
+
+
+fn, (w, batch) = PROGRAMS["recurrent"]
+assert not in_parts(AxisType.Explicit)[1]
+args, found = in_parts(AxisType.Auto)
+assert [one.turns for one in found] == [2, 4, 8, 16]
+for one in (found[0], found[-1]):
+    made = jax.jit(jaxpr_as_fun(one.traced.jaxpr)).lower(*jax.tree.leaves(args)).compile()
+    text = made.as_text()
+    assert "all-reduce" in text
+    assert not any(sent in text for sent in ("all-gather", "all-to-all", "collective-permute"))
+    made = made(*jax.tree.leaves(args))
+    for own, other in zip(made, jax.tree.leaves(fn(*args)), strict=True):
+        np.testing.assert_allclose(own, other, rtol=2e-5, atol=2e-5)
+"""
 
 
 @pytest.mark.parametrize(

@@ -12,20 +12,23 @@ from regal_jax.datasets.zoo.recipes.jax_programs import Program
 Weights = Mapping[str, jax.Array]
 
 
-def decoder(weights: Mapping[str, Any], tokens: jax.Array, *, heads: int) -> jax.Array:
+def decoder(
+    weights: Mapping[str, Any], tokens: jax.Array, *, heads: int, checkpointed: bool = False
+) -> jax.Array:
     """The loss of a language model like Llama: a scan over its layers (arXiv 2302.13971, 2.2).
 
     Args:
       weights: "embedding" and "head" [vocabulary, width], and "layers", stacked.
       tokens: [batch, length + 1].
       heads: of attention.
+      checkpointed: whether a layer's activations are computed again.
     """
 
     def turn(x: jax.Array, layer: Weights) -> tuple[jax.Array, None]:
         return _decoder_layer(x, layer, heads), None
 
     x = weights["embedding"][tokens[:, :-1]]
-    x, _ = jax.lax.scan(turn, x, weights["layers"])
+    x, _ = jax.lax.scan(jax.checkpoint(turn) if checkpointed else turn, x, weights["layers"])
     logits = jax.nn.log_softmax(_normed(x) @ weights["head"].T)
     return -jnp.take_along_axis(logits, tokens[:, 1:, None], -1)
 
@@ -80,7 +83,7 @@ def _floats(*shape: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, jnp.float32)
 
 
-def _decoder_arguments(heads: int) -> Sequence[Any]:
+def _decoder_arguments(heads: int, checkpointed: bool = False) -> Sequence[Any]:
     layers, width, hidden, vocabulary, batch, length = 8, 256, 704, 8192, 16, 128
     stacked = {
         "scale": (width,),
@@ -109,6 +112,6 @@ def _lstm_arguments() -> Sequence[Any]:
 
 
 PROGRAMS = (
-    Program("scanned_decoder", decoder, _decoder_arguments, [{"heads": 8}], jax_steps.ADAM),
+    Program("scanned_decoder", decoder, _decoder_arguments, [{"heads": 8}], jax_steps.CHECKPOINTED),
     Program("scanned_lstm", lstm, _lstm_arguments, [{}], jax_steps.ADAM),
 )

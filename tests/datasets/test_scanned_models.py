@@ -83,6 +83,16 @@ def test_the_memory_is_its_steps_one_by_one():
     np.testing.assert_allclose(scanned_models.lstm(weights, inputs), expected, rtol=2e-4)
 
 
+def test_a_checkpointed_decoder_does_the_same():
+    def loss(w, **how):
+        return scanned_models.decoder(w, jnp.asarray(TOKENS), heads=HEADS, **how).mean()
+
+    once, again = jax.grad(loss)(DECODER), jax.grad(lambda w: loss(w, checkpointed=True))(DECODER)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), once, again)
+    one = jax_train_steps.program("scanned_decoder/training_checkpointed")
+    assert "remat" in str(jax.make_jaxpr(one.function)(*one.shapes))
+
+
 def test_they_are_loops_in_every_mode():
     for program in scanned_models.PROGRAMS:
         for mode, loops in (("inference", 1), ("training", 2), ("training_adam", 2)):

@@ -57,7 +57,7 @@ def in_slices(
       for_cpus: whether it is compiled for these.
       devices: that may have a part each of what is sliced; then they have one of each slice.
     """
-    region = None if any(map(_says_where, program.avals)) else best_region(program)
+    region = None if any(map(_says_where, traced.jaxpr.in_avals)) else best_region(program)
     if region is None:
         return []
     unrolled = for_cpus and any(_is_convolution(one.op) for one in region.ops.values())

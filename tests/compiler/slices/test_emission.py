@@ -57,17 +57,18 @@ from regal_jax.compiler.barriers.emission import program_of
 from regal_jax.compiler.slices.emission import in_slices
 from tests.compiler.slices.programs import PROGRAMS
 
-def in_parts(kind):
+def in_parts(name, kind, *specs):
     mesh = jax.make_mesh((4,), ("batch",), axis_types=(kind,))
-    weights = jax.device_put(w, NamedSharding(mesh, P()))
-    args = weights, jax.device_put(batch, NamedSharding(mesh, P("batch")))
+    fn, args = PROGRAMS[name]
+    pairs = zip(args, specs, strict=True)
+    args = [jax.device_put(one, NamedSharding(mesh, spec)) for one, spec in pairs]
     traced = jax.jit(fn).trace(*args)
-    return args, in_slices(traced, program_of(traced), for_cpus=False, devices=4)
+    return fn, args, in_slices(traced, program_of(traced), for_cpus=False, devices=4)
 
 
-fn, (w, batch) = PROGRAMS["recurrent"]
-assert not in_parts(AxisType.Explicit)[1]
-args, found = in_parts(AxisType.Auto)
+assert in_parts("rows", AxisType.Auto, P("batch"), P())[-1]
+assert not in_parts("rows", AxisType.Explicit, P("batch"), P())[-1]
+fn, args, found = in_parts("recurrent", AxisType.Auto, P(), P("batch"))
 assert [one.turns for one in found] == [2, 4, 8, 16]
 for one in (found[0], found[-1]):
     made = jax.jit(jaxpr_as_fun(one.traced.jaxpr)).lower(*jax.tree.leaves(args)).compile()

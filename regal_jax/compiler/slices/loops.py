@@ -12,26 +12,14 @@ from jax.extend.core import JaxprEqn
 from regal_jax.compiler.slices import dims as primitives
 from regal_jax.compiler.slices.axes import Axes, Pair
 from regal_jax.compiler.slices.dims import Axis, Dim
+from regal_jax.compiler.slices.parts import PART, adds_whole, keeps_parts
 from regal_jax.compiler.slices.turn import Body
 from regal_jax.graphs.importers.jax.flat_program import Atom, FlatProgram, Step, flat_jaxpr
 from regal_jax.graphs.importers.jax.program import flops_of
 from regal_jax.graphs.importers.jax.scans import Scan, scan_of
 
-SUM = -1
-"""In place of an axis: a part of what all slices add up to."""
-
 RANDOM = 50
 """Operations for 32 random bits by Threefry, as XLA counts them."""
-
-_MOVING = frozenset(
-    {
-        *("broadcast_in_dim", "convert_element_type", "copy", "div", "neg", "optimization_barrier"),
-        *("reduce_sum", "reshape", "rev", "slice", "split", "squeeze", "transpose"),
-    }
-)
-_PRODUCTS = frozenset({"conv_general_dilated", "dot_general", "mul"})
-_ALL = frozenset({"add", "add_any", "concatenate", "sub"})
-"""They make parts of parts: of the first operand, of either of two, and of all."""
 
 
 def dims_of(equation: JaxprEqn) -> list[Dim]:
@@ -101,12 +89,12 @@ def _dim(
     carried = along[scan.consts : scan.consts + scan.carry]
     sums: frozenset[int] = frozenset()
     while True:
-        given = dict(enumerate(along)) | {scan.consts + place: SUM for place in sums}
+        given = dict(enumerate(along)) | {scan.consts + place: PART for place in sums}
         found = _run(steps, axes, root, given)
         if found is None:
             return None
         results = [_state(atom, found.states) for atom in program.results]
-        added = frozenset(place for place in range(scan.carry) if results[place] == SUM)
+        added = frozenset(place for place in range(scan.carry) if results[place] == PART)
         if not sums <= added or any(carried[place] is not None for place in added):
             return None
         if sums == added:
@@ -114,9 +102,9 @@ def _dim(
         sums = added
     if not found.is_exact:
         return None
-    made = (*carried, *(None if state == SUM else state for state in results[scan.carry :]))
+    made = (*carried, *(None if state == PART else state for state in results[scan.carry :]))
     whole = {place for place, axis in enumerate(made) if axis is None}
-    same = frozenset(place for place in whole if results[place] != SUM)
+    same = frozenset(place for place in whole if results[place] != PART)
     return Dim(
         _stacked(along, scan.consts + scan.carry),
         _stacked(made, scan.carry),
@@ -144,7 +132,7 @@ class _Run(NamedTuple):
 
     Attributes:
       steps: with their dimensions; None for those that run whole.
-      states: of values: the axis along which each is sliced, None if it is whole, or SUM.
+      states: of values: the axis along which each is sliced, None if it is whole, or PART.
       is_exact: whether parts of sums are added to nothing but such parts.
     """
 
@@ -160,11 +148,11 @@ def _run(steps: Sequence[Step], axes: Axes, root: Pair, given: Mapping[int, Axis
     for step in steps:
         read = [_state(atom, states) for atom in step.inputs]
         dims = axes.within(step, root)
-        if SUM in read:
-            if not _keeps_parts(step.equation.primitive.name, read):
+        if PART in read:
+            if not keeps_parts(step.equation, read):
                 return None
-            is_exact &= step.equation.primitive.name not in _ALL or set(read) == {SUM}
-            states.update(dict.fromkeys(step.outputs, SUM))
+            is_exact &= not adds_whole(step.equation, read)
+            states.update(dict.fromkeys(step.outputs, PART))
             chosen.append((step, None))
             continue
         if len(dims) > 1 or not _fits(dims[0] if dims else None, read):
@@ -186,7 +174,7 @@ def _state(atom: Atom, states: Mapping[int, Axis]) -> Axis:
 def _made(dim: Dim) -> list[Axis]:
     """The states of what a slice makes along a dimension."""
     return [
-        SUM if axis is None and place not in dim.same else axis
+        PART if axis is None and place not in dim.same else axis
         for place, axis in enumerate(dim.outputs)
     ]
 
@@ -195,12 +183,3 @@ def _fits(dim: Dim | None, read: Sequence[Axis]) -> bool:
     """Whether what is sliced is read along that axis; what is whole can be cut."""
     inputs = dim.inputs if dim else (None,) * len(read)
     return all(state is None or state == axis for state, axis in zip(read, inputs, strict=True))
-
-
-def _keeps_parts(name: str, read: Sequence[Axis]) -> bool:
-    """Whether a primitive makes parts of a sum of parts, or may of what it reads."""
-    if not {SUM, None}.issuperset(read):
-        return False
-    if name in _PRODUCTS:
-        return read.count(SUM) == 1
-    return name in _ALL or (name in _MOVING and read[0] == SUM and read.count(SUM) == 1)

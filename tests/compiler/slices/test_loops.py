@@ -42,8 +42,10 @@ def test_sums_are_stacked_or_carried():
         lambda x, w: (x * w.sum(0), None),
         lambda x, w: (x + w.max(0), None),
         lambda x, w: (x + jnp.sort(w, 0)[0], None),
+        lambda x, w: (x + w.sum(0).astype(jnp.int32), None),
+        lambda x, w: (x + w.astype(jnp.int32).sum(0) // 2, None),
     ],
-    ids=["of a sum", "once a sum", "times", "the largest", "sorted"],
+    ids=["of a sum", "once a sum", "times", "the largest", "sorted", "rounded", "halved"],
 )
 def test_what_needs_the_whole_sum_is_not_sliced(body):
     along_rows = ((None, 1), (None,), "add", frozenset())

@@ -1,0 +1,46 @@
+"""Parts of sums: what each slice makes of what all slices add up to."""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+from jax.extend.core import JaxprEqn
+
+from regal_jax.compiler.slices.dims import Axis
+
+PART = -1
+"""In place of an axis: a part of what all slices add up to."""
+
+ADDING = frozenset({"add", "add_any", "sub"})
+
+_MOVING = frozenset(
+    {
+        *("broadcast_in_dim", "convert_element_type", "copy", "div", "neg", "optimization_barrier"),
+        *("reduce_sum", "reshape", "rev", "slice", "split", "squeeze", "transpose"),
+    }
+)
+_PRODUCTS = frozenset({"conv_general_dilated", "dot_general", "mul"})
+_ALL = ADDING | {"concatenate"}
+"""They make parts of parts: of the first operand, of either of two, and of all."""
+
+
+def keeps_parts(equation: JaxprEqn, read: Sequence[Axis]) -> bool:
+    """Whether an equation makes parts of what it reads, or may: where it adds what is whole to a
+    part, that has to be a part, too (``adds_whole``)."""
+    name = equation.primitive.name
+    if not {PART, None}.issuperset(read) or _rounds(equation):
+        return False
+    if name in _PRODUCTS:
+        return read.count(PART) == 1
+    return name in _ALL or (name in _MOVING and read[0] == PART and read.count(PART) == 1)
+
+
+def adds_whole(equation: JaxprEqn, read: Sequence[Axis]) -> bool:
+    """Whether an equation adds what is whole to a part of a sum: each slice would count it."""
+    return equation.primitive.name in _ALL and set(read) != {PART}
+
+
+def _rounds(equation: JaxprEqn) -> bool:
+    """Whether an equation makes integers of parts by rounding."""
+    of, to = (atom.aval.dtype for atom in (equation.invars[0], equation.outvars[0]))
+    is_to_integers = not jnp.issubdtype(to, jnp.inexact)
+    return is_to_integers and (equation.primitive.name == "div" or of != to)

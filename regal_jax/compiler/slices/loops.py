@@ -33,7 +33,7 @@ def dims_of(equation: JaxprEqn) -> list[Dim]:
 def unseen_flops(equation: JaxprEqn, dim: Dim | None, turns: int) -> float:
     """FLOPs that XLA doesn't count of an equation if its slices are a loop, of which it counts one
     turn: those of the other slices, and again what each of them runs whole."""
-    if dim is None:
+    if dim is None or {None} == {*dim.inputs, *dim.outputs}:
         return (turns - 1) * _seen_flops(equation)
     if dim.body is None:
         return (1 - 1 / turns) * _seen_flops(equation)

@@ -1,9 +1,11 @@
 """Parts of sums: what each slice makes of what all slices add up to."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
-from jax.extend.core import JaxprEqn
+import numpy as np
+from jax.extend.core import JaxprEqn, Literal
 
 from regal_jax.compiler.slices.dims import Axis
 
@@ -31,7 +33,8 @@ def keeps_parts(equation: JaxprEqn, read: Sequence[Axis]) -> bool:
         return False
     if name in _PRODUCTS:
         return read.count(PART) == 1
-    return name in _ALL or (name in _MOVING and read[0] == PART and read.count(PART) == 1)
+    is_moved = name in _MOVING or (name == "pad" and _is_zero(equation.invars[1]))
+    return name in _ALL or (is_moved and read[0] == PART and read.count(PART) == 1)
 
 
 def adds_whole(equation: JaxprEqn, read: Sequence[Axis]) -> bool:
@@ -39,8 +42,13 @@ def adds_whole(equation: JaxprEqn, read: Sequence[Axis]) -> bool:
     return equation.primitive.name in _ALL and set(read) != {PART}
 
 
+def _is_zero(atom: Any) -> bool:
+    return isinstance(atom, Literal) and not np.any(atom.val)
+
+
 def _rounds(equation: JaxprEqn) -> bool:
     """Whether an equation makes integers of parts by rounding."""
-    of, to = (atom.aval.dtype for atom in (equation.invars[0], equation.outvars[0]))
+    avals: list[Any] = [equation.invars[0].aval, equation.outvars[0].aval]
+    of, to = (aval.dtype for aval in avals)
     is_to_integers = not jnp.issubdtype(to, jnp.inexact)
     return is_to_integers and (equation.primitive.name == "div" or of != to)

@@ -15,6 +15,7 @@ from regal_jax.compiler.barriers.kernels import bytes_of, is_cheap
 from regal_jax.compiler.slices.axes import Axes, Pair, tied
 from regal_jax.compiler.slices.dims import Axis, Dim
 from regal_jax.compiler.slices.loops import dims_of, unseen_flops
+from regal_jax.compiler.slices.parts import ADDING, PART, adds_whole, keeps_parts
 from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram, Step
 
 CLASSES = 8
@@ -47,8 +48,12 @@ class SlicedOp(NamedTuple):
 
     @property
     def made(self) -> list[tuple[int, Axis]]:
-        """What it writes, and the axis that each is sliced along."""
-        return list(zip(self.op.writes, self.own.outputs, strict=True))
+        """What it writes, and the axis that each is sliced along, or PART."""
+        axes = list(self.own.outputs)
+        if self.own.combine == "add":
+            axes = [PART if axis is None else axis for axis in axes]
+        pairs = zip(self.op.writes, axes, strict=True)
+        return [(value, None if value in self.same else axis) for value, axis in pairs]
 
     @property
     def same(self) -> set[int]:
@@ -129,7 +134,8 @@ class _Stages(NamedTuple):
 
     Attributes:
       ready: the first stage that has each value whole.
-      slices: the stage that makes slices of a value, and their axis; None if each has it whole.
+      slices: the stage that makes slices of a value, and their axis; None if each has it whole,
+        PART if each has a part of it.
       chosen: ops that run in slices, and their stage.
       free: cheap ops of what is there, which can be run wherever they are read.
     """
@@ -154,6 +160,15 @@ def _regions(program: FlatProgram, axes: Axes, root: Pair) -> Iterator[Region]:
 
 def _place(number: int, op: FlatOp, one: SlicedOp | None, stages: _Stages) -> None:
     """Puts an op into its stage."""
+    if of_parts := _of_parts(op, stages):
+        stage = max(_stage_of(*pair, stages) for pair in of_parts.reads)
+        if op.steps[-1].equation.primitive.name in ADDING:
+            stages.chosen[number] = stage, of_parts
+        else:
+            stages.free[number] = of_parts
+        stages.ready.update(dict.fromkeys(op.writes, stage + 1))
+        stages.slices.update(dict.fromkeys(op.writes, (stage, PART)))
+        return
     if one is None:
         whole = max((stages.ready[value] for value in op.reads), default=0)
         stages.ready.update(dict.fromkeys(op.writes, whole))
@@ -171,6 +186,29 @@ def _place(number: int, op: FlatOp, one: SlicedOp | None, stages: _Stages) -> No
         stages.ready[value] = stage + 1
         if axis is not None or value in one.same:
             stages.slices[value] = stage, axis
+
+
+def _of_parts(op: FlatOp, stages: _Stages) -> SlicedOp | None:
+    """An op that adds parts of sums up, or a cheap one that moves a part: each slice can do so with
+    its own."""
+    parts = {value for value in op.reads if stages.slices.get(value, (0, None))[1] == PART}
+    if len({stages.slices[value][0] for value in parts}) != 1:
+        return None
+    states: dict[int, Axis] = dict.fromkeys(parts, PART)
+    for step in op.steps:
+        read = [states.get(atom) if isinstance(atom, int) else None for atom in step.inputs]
+        if PART in read:
+            if not keeps_parts(step.equation, read) or adds_whole(step.equation, read):
+                return None
+            states.update(dict.fromkeys(step.outputs, PART))
+    last = op.steps[-1]
+    stage = max(stages.slices[value][0] for value in parts)
+    is_there = all(stages.ready[value] <= stage for value in op.reads if value not in parts)
+    if states.get(last.outputs[0]) != PART or not is_there or not is_cheap(op):
+        return None
+    own = Dim((None,) * len(last.inputs), (None,) * len(last.outputs), "add")
+    reads = frozenset((value, PART if value in parts else None) for value in op.reads)
+    return SlicedOp(op, (None,) * (len(op.steps) - 1), own, reads)
 
 
 def _stage_of(value: int, axis: Axis, stages: _Stages) -> int:
@@ -218,29 +256,48 @@ def _with_free(
 def _region(
     program: FlatProgram, own: Mapping[int, SlicedOp], ops: Mapping[int, SlicedOp]
 ) -> Region:
+    alone = _alone(program, own, ops)
     outside = set(program.bases())
     for number, op in enumerate(program.ops):
-        if number not in own:
+        if number not in alone:
             outside.update(op.reads)
     stacked, combined, inside = {}, {}, 0
     for one in own.values():
         for value, axis in one.made:
-            if value not in outside:
-                inside += 0 if axis is None else bytes_of(program, value)
-            elif axis is not None:
+            if axis is None or axis == PART:
+                if value in outside:
+                    combined[value] = LAST if value in one.same else one.own.combine
+            elif value in outside:
                 stacked[value] = axis
             else:
-                combined[value] = LAST if value in one.same else one.own.combine
+                inside += bytes_of(program, value)
     return Region(
         ops,
-        frozenset(own),
+        alone,
         tuple(sorted(_given(ops))),
         stacked,
         combined,
-        _after(program, own),
+        _after(program, alone),
         math.gcd(*_sizes(program, [step for one in ops.values() for step in one.steps])),
         inside,
     )
+
+
+def _alone(
+    program: FlatProgram, own: Mapping[int, SlicedOp], ops: Mapping[int, SlicedOp]
+) -> frozenset[int]:
+    """A region's own ops, and those of the others that nothing outside reads."""
+    readers: dict[int, set[int]] = defaultdict(set)
+    for number, op in enumerate(program.ops):
+        for value in op.reads:
+            readers[value].add(number)
+    for value in program.bases():
+        readers[value].add(-1)
+    found = set(own)
+    for number in sorted(ops.keys() - own.keys(), reverse=True):
+        if all(readers[value] <= found for value in ops[number].op.writes):
+            found.add(number)
+    return frozenset(found)
 
 
 def _given(ops: Mapping[int, SlicedOp]) -> set[int]:
@@ -250,9 +307,9 @@ def _given(ops: Mapping[int, SlicedOp]) -> set[int]:
     return {value for value, _ in read - made}
 
 
-def _after(program: FlatProgram, own: Mapping[int, SlicedOp]) -> frozenset[int]:
+def _after(program: FlatProgram, own: frozenset[int]) -> frozenset[int]:
     """The other ops that depend on these."""
-    found, known = set(), {value for one in own.values() for value in one.op.writes}
+    found, known = set(), {value for number in own for value in program.ops[number].writes}
     for number, op in enumerate(program.ops):
         if number not in own and not known.isdisjoint(op.reads):
             found.add(number)

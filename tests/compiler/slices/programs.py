@@ -153,6 +153,14 @@ def nested(w, x):
 NESTED = (of(3, 4, WIDTH, WIDTH), of(BATCH, WIDTH))
 
 
+def unrolled(w, x):
+    """Steps one after another, by the same weights."""
+    state = jnp.zeros((x.shape[0], HIDDEN))
+    for place in range(x.shape[1]):
+        state = jnp.tanh(jnp.concatenate([x[:, place], state], -1) @ w["in"][:, :HIDDEN])
+    return jnp.mean(jnp.sin(state @ w["out"]))
+
+
 PROGRAMS = {
     "perceptron": (jax.value_and_grad(perceptron), PERCEPTRON),
     "normalised": (normalised, NORMALISED),
@@ -165,5 +173,6 @@ PROGRAMS = {
     "one layer": (jax.value_and_grad(one_layer), (*LAYERS[:2], LAYERS[2][0])),
     "recurrent": (jax.value_and_grad(recurrent, has_aux=True), RECURRENT),
     "nested": (jax.value_and_grad(nested), NESTED),
+    "unrolled": (jax.value_and_grad(unrolled), RECURRENT),
     "rows": (lambda x, w: (jnp.tanh(x @ w) @ w.T, jnp.max(x @ w)), (of(BATCH, 8), of(8, 256))),
 }

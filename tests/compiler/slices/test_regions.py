@@ -27,6 +27,15 @@ def test_a_batch_is_sliced_from_the_loss_to_the_gradients():
     assert "dot_general" not in names(program, region.after)
 
 
+def test_gradients_of_shared_weights_are_added_up_in_each_slice():
+    """So that what all slices add to is one array, not one for each use."""
+    program, region = region_of(jax.grad(programs.unrolled), *programs.RECURRENT)
+    weights = programs.RECURRENT[0]
+    sizes = [program.avals[value].size for value in region.combined]
+    assert sorted(sizes) == sorted([weights["in"].size, weights["out"].size])
+    assert "add_any" not in names(program, region.after)
+
+
 def test_features_are_sliced_where_a_batch_is_normalised():
     """By its mean and deviation, which are of all of it."""
     program, region = region_of(programs.normalised, *programs.NORMALISED)

@@ -21,7 +21,7 @@ from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram, Ste
 CLASSES = 8
 """Of axes that are looked at, those of the most bytes."""
 
-WORTH = 0.2
+WORTH = 0.15
 """Of the bytes that a program makes: what a region must hold inside."""
 
 LAST = "last"

@@ -46,7 +46,7 @@ class Dim(NamedTuple):
 def dims_of(equation: JaxprEqn) -> list[Dim]:
     """All dimensions of an equation that are known to be slices of their own."""
     atoms: list[Any] = [*equation.invars, *equation.outvars]
-    if any(_is_opaque(atom.aval) for atom in atoms):
+    if any(is_opaque(atom.aval) for atom in atoms):
         return []
     every = [tuple(atom.aval.shape) for atom in atoms]
     shapes, results = every[: len(equation.invars)], every[len(equation.invars) :]
@@ -70,7 +70,7 @@ def sliced(equation: JaxprEqn, dim: Dim, turns: int) -> JaxprEqn:
     return equation.replace(params=equation.params | {sizes: tuple(of_slice)})
 
 
-def _is_opaque(aval: Any) -> bool:
+def is_opaque(aval: Any) -> bool:
     """Whether a value isn't an array of numbers, such as a random key."""
     dtype = getattr(aval, "dtype", None)
     return dtype is None or jax.dtypes.issubdtype(dtype, jax.dtypes.extended)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from regal_jax.compiler.barriers.kernels import bytes_of, is_cheap
 from regal_jax.compiler.slices.axes import Axes, Pair, tied
-from regal_jax.compiler.slices.dims import Axis, Dim
+from regal_jax.compiler.slices.dims import Axis, Dim, is_opaque
 from regal_jax.compiler.slices.loops import dims_of, unseen_flops
 from regal_jax.compiler.slices.parts import ADDING, PART, adds_whole, keeps_parts
 from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram, Step
@@ -102,7 +102,12 @@ def best_region(program: FlatProgram) -> Region | None:
     """The region of the most bytes inside; None where there is none that is worth it."""
     axes = Axes((step for op in program.ops for step in op.steps), dims_of)
     found = [region for one in _classes(program, axes) for region in _regions(program, axes, one)]
-    some = [region for region in found if region.divisor > 1]
+    some = [
+        region
+        for region in found
+        if region.divisor > 1
+        and not any(is_opaque(program.avals[value]) for value in region.combined)
+    ]
     best = max(some, key=lambda region: region.inside, default=None)
     made = sum(bytes_of(program, value) for op in program.ops for value in op.writes)
     return best if best and best.inside >= WORTH * made else None

@@ -59,6 +59,22 @@ def test_no_region(fn, args):
     assert region_of(fn, *args)[1] is None
 
 
+def test_a_key_that_a_loop_carries_out_keeps_it_whole():
+    def fn(w, x, key):
+        def turn(carry, w):
+            x, key = carry
+            key, own = jax.random.split(key)
+            return (jnp.tanh(x @ w) + jax.random.normal(own, x.shape), key), None
+
+        (x, key), _ = jax.lax.scan(turn, (x, key), w)
+        return x.sum(), key
+
+    args = jnp.ones((6, 32, 32)), jnp.ones((64, 32)), jax.random.key(0)
+    grad = jax.value_and_grad(fn, has_aux=True)
+    assert region_of(grad, *args)[1] is None
+    assert region_of(lambda *args: grad(*args)[0][0], *args)[1] is not None
+
+
 def test_what_a_region_reads_is_there_before_it():
     program, region = region_of(jax.grad(programs.weighted), *programs.WEIGHTED)
     made = {value for op in region.own | region.after for value in program.ops[op].writes}

@@ -120,9 +120,7 @@ def _model(family: str, checkpointed: bool) -> jax_steps.Model:
         return family_model(_flax()[family], variant, checkpointed)
     found = _jax()[family]
     sizes = found.sizes[min(VARIANT, len(found.sizes) - 1)]
-    if checkpointed:
-        sizes = {**sizes, "checkpointed": True}
-    return jax_programs.program_model(found, sizes)
+    return jax_programs.program_model(found, sizes, checkpointed)
 
 
 def _flax() -> dict:

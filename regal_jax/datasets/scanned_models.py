@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from regal_jax.datasets.zoo.recipes import jax_steps
-from regal_jax.datasets.zoo.recipes.jax_programs import Program
+from regal_jax.datasets.zoo.recipes.jax_programs import Program, floats
 
 Weights = Mapping[str, jax.Array]
 
@@ -79,10 +79,6 @@ def lstm(weights: Weights, inputs: jax.Array) -> jax.Array:
     return (states @ weights["out"]) ** 2
 
 
-def _floats(*shape: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, jnp.float32)
-
-
 def _decoder_arguments(heads: int, checkpointed: bool = False) -> Sequence[Any]:
     layers, width, hidden, vocabulary, batch, length = 8, 256, 704, 8192, 16, 128
     stacked = {
@@ -94,9 +90,9 @@ def _decoder_arguments(heads: int, checkpointed: bool = False) -> Sequence[Any]:
         "down": (hidden, width),
     }
     weights = {
-        "embedding": _floats(vocabulary, width),
-        "head": _floats(vocabulary, width),
-        "layers": {name: _floats(layers, *shape) for name, shape in stacked.items()},
+        "embedding": floats(vocabulary, width),
+        "head": floats(vocabulary, width),
+        "layers": {name: floats(layers, *shape) for name, shape in stacked.items()},
     }
     return weights, jax.ShapeDtypeStruct((batch, length + 1), jnp.int32)
 
@@ -104,11 +100,11 @@ def _decoder_arguments(heads: int, checkpointed: bool = False) -> Sequence[Any]:
 def _lstm_arguments() -> Sequence[Any]:
     inputs, width, batch, length = 64, 256, 64, 128
     weights = {
-        "cell": _floats(inputs + width, 4 * width),
-        "bias": _floats(4 * width),
-        "out": _floats(width, 32),
+        "cell": floats(inputs + width, 4 * width),
+        "bias": floats(4 * width),
+        "out": floats(width, 32),
     }
-    return weights, _floats(batch, length, inputs)
+    return weights, floats(batch, length, inputs)
 
 
 PROGRAMS = (

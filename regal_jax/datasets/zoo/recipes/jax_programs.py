@@ -46,7 +46,9 @@ def recipes() -> Iterator[Recipe]:
 
 
 def program_model(program: Program, size: Size, checkpointed: bool = False) -> jax_steps.Model:
-    """The program of one size."""
+    """The program of one size; with activations that are computed again, if it can."""
+    if checkpointed:
+        size = {**size, "checkpointed": True}
     arguments = tuple(program.arguments(**size))
     function = partial(program.function, **size)
 
@@ -57,23 +59,24 @@ def program_model(program: Program, size: Size, checkpointed: bool = False) -> j
     return jax_steps.Model(apply, parts[0], (), parts[1])
 
 
-def _floats(*shape: int) -> jax.ShapeDtypeStruct:
+def floats(*shape: int) -> jax.ShapeDtypeStruct:
+    """The shape of an array of 32-bit floats."""
     return jax.ShapeDtypeStruct(shape, jnp.float32)
 
 
 def _arrays(*shapes: tuple[int, ...]) -> Callable[..., Sequence[Any]]:
     """Floats of the same shapes for every size."""
-    return lambda **size: [_floats(*shape) for shape in shapes]
+    return lambda **size: [floats(*shape) for shape in shapes]
 
 
 def _layers(*widths: int) -> list[tuple[Any, Any]]:
     pairs = itertools.pairwise(widths)
-    return [(_floats(a, b), _floats(b)) for a, b in pairs]
+    return [(floats(a, b), floats(b)) for a, b in pairs]
 
 
 def _network(widths: Sequence[int], *shapes: tuple[int, ...]) -> Callable[..., Sequence[Any]]:
     """A network's layers, then floats."""
-    return lambda **size: [_layers(*widths), *(_floats(*shape) for shape in shapes)]
+    return lambda **size: [_layers(*widths), *(floats(*shape) for shape in shapes)]
 
 
 def _grid(first: str, second: str, *pairs: tuple[Any, Any], **more: Any) -> list[Size]:
@@ -92,7 +95,7 @@ def _optimizer_step(
 
 
 def _shampoo(layers: int, roots: int) -> Sequence[Any]:
-    return [[_floats(256, 256)] * layers] * 4
+    return [[floats(256, 256)] * layers] * 4
 
 
 def _shampoo_step(*arrays: Any, layers: int, roots: int) -> list:
@@ -101,11 +104,11 @@ def _shampoo_step(*arrays: Any, layers: int, roots: int) -> list:
 
 def _population(members: int) -> Sequence[Any]:
     layers = _layers(32, 128, 128, 8)
-    return [layers, [_floats(members, *weight.shape) for weight, _ in layers], _floats(64, 32)]
+    return [layers, [floats(members, *weight.shape) for weight, _ in layers], floats(64, 32)]
 
 
 def _ensemble(networks: int, depth: int) -> Sequence[Any]:
-    return [[_layers(64, *(128,) * depth, 8)] * networks, _floats(128, 64)]
+    return [[_layers(64, *(128,) * depth, 8)] * networks, floats(128, 64)]
 
 
 def _ensemble_step(members: Any, x: Any, *, networks: int, depth: int) -> Any:
@@ -114,7 +117,7 @@ def _ensemble_step(members: Any, x: Any, *, networks: int, depth: int) -> Any:
 
 def _chain(count: int, split_at: int) -> Sequence[Any]:
     widths = [64 * (1 + (7 * i) % 5) for i in range(count + 1)]
-    return [[_floats(a, b) for a, b in itertools.pairwise(widths)]]
+    return [[floats(a, b) for a, b in itertools.pairwise(widths)]]
 
 
 def _matrix_chain(matrices: Any, *, count: int, split_at: int) -> Any:
@@ -182,7 +185,7 @@ PROGRAMS = (
     Program("game_tree", networks.monte_carlo_tree, _arrays((64, 128), (128, 128)), _grid(
         "depth", "branching", (2, 2), (3, 3), (6, 2)), learned=2),
     Program("page_rank", statistics.page_rank, lambda count, steps: [
-        _floats(count, count, 256, 256)], _grid("count", "steps", (2, 3), (4, 5), (6, 8))),
+        floats(count, count, 256, 256)], _grid("count", "steps", (2, 3), (4, 5), (6, 8))),
     Program("multipole", simulations.n_body_tree, _arrays((4096,)), each("depth", 3, 5, 6)),
     Program("option_lattice", simulations.option_lattice, _arrays((1024,)), each("steps", 4, 8,
                                                                                  16)),
@@ -199,15 +202,15 @@ PROGRAMS = (
     Program("pinn_flow", learning.heat_loss, _network(_PLANE, (256, 2)), each("order", 1, 2, 3)),
     Program("pinn_hessian", learning.hessian_loss, _network(_PLANE, (64, 2)), [{}]),
     Program("maml", learning.meta_loss, lambda tasks, steps: [
-        _layers(4, 64, 64, 4), _floats(tasks, 32, 4)], _grid(
+        _layers(4, 64, 64, 4), floats(tasks, 32, 4)], _grid(
         "tasks", "steps", (1, 1), (2, 2), (4, 3))),
     Program("hypernetwork", learning.hypernetwork, lambda depth: [
-        _layers(16, 128, 64 * 64), _floats(depth, 16), _floats(128, 64)], each("depth", 2, 6, 16),
+        _layers(16, 128, 64 * 64), floats(depth, 16), floats(128, 64)], each("depth", 2, 6, 16),
         learned=2),
     Program("policy_rollout", learning.policy_rollout, _network((3, 64, 64, 1), (256, 2)),
             each("steps", 3, 10, 30)),
     Program("implicit_surface", learning.implicit_surface, lambda depth: [
-        _layers(3, *(128,) * depth, 1), _floats(1024, 3)], each("depth", 2, 4, 8)),
+        _layers(3, *(128,) * depth, 1), floats(1024, 3)], each("depth", 2, 4, 8)),
     Program("evolution", learning.population_step, _population, each("members", 4, 16, 48)),
     Program("ensemble", _ensemble_step, _ensemble, _grid("networks", "depth", (2, 2), (5, 3),
                                                          (10, 4))),

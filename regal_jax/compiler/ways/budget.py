@@ -192,10 +192,10 @@ class BudgetSearch:
     def _try_slices(self, budget: int) -> None:
         """Compiles the program in ever more slices, until it is within the budget, in orders of the
         compiler's and behind its scheduler."""
+        has_other_order = self._is_for_cpus and not self._reach
         for loops in self._in_slices():
             way = whole(self.attempts.judge, loops)
-            is_ordered = self._reach > 0 or not self._is_for_cpus
-            ways = [way] if is_ordered else [way, way._replace(compact=True)]
+            ways = [way, way._replace(compact=True)] if has_other_order else [way]
             for made in filter(None, map(self.attempts.of, ways)):
                 if self._reordered(made, budget).needs.total <= budget:
                     return

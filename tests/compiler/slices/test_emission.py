@@ -19,8 +19,8 @@ def sliced(fn, args, *, for_cpus=True, devices=1, **options):
     return traced, in_slices(traced, program_of(traced), for_cpus=for_cpus, devices=devices)
 
 
-def is_the_same(name, **options):
-    """Whether a program in slices makes the same numbers."""
+def check_the_numbers(name, **options):
+    """A program in slices makes the same."""
     fn, args = PROGRAMS[name]
     _traced, found = sliced(fn, args, **options)
     assert found
@@ -35,12 +35,12 @@ def is_the_same(name, **options):
 @pytest.mark.parametrize("for_cpus", [True, False], ids=["CPUs", "accelerators"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_numbers_are_the_same(name, for_cpus):
-    is_the_same(name, for_cpus=for_cpus)
+    check_the_numbers(name, for_cpus=for_cpus)
 
 
 @pytest.mark.parametrize("name", ["attention", "convolutional", "layers", "recurrent", "rows"])
 def test_each_of_several_devices_may_have_a_part_of_a_slice(name):
-    is_the_same(name, for_cpus=False, devices=2)
+    check_the_numbers(name, for_cpus=False, devices=2)
 
 
 def test_devices_send_nothing_to_slice_what_they_have_parts_of():

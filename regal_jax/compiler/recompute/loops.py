@@ -104,11 +104,7 @@ def _pairs(program: FlatProgram) -> Iterator[_Pair]:
         for number, op in enumerate(program.ops)
         if (scan := scan_of(op.steps[-1].equation))
     }
-    readers: dict[int, set[int]] = {}
-    for number, op in enumerate(program.ops):
-        for value in op.reads:
-            readers.setdefault(value, set()).add(number)
-    results = frozenset(program.bases())
+    readers, results = program.readers(), frozenset(program.bases())
     for forward, scan in scans.items():
         op = program.ops[forward]
         for backward, reader in scans.items():
@@ -297,7 +293,7 @@ def _inputs(op: FlatOp, values: Sequence[Any]) -> list[Any]:
 def _forward(pair: _Pair, plan: _Plan, inputs: Sequence[Any]) -> tuple[list[Any], _Given]:
     """The outputs, None for those that aren't kept, and what the backward scan needs."""
     scan = pair.scan
-    consts, carry, stacks = _parts(scan, inputs)
+    consts, carry, stacks = scan.parts(inputs)
     kept = [n for n in range(scan.carry, len(scan.body.out_avals)) if n not in plan.again]
     more = _more(pair, plan)
 
@@ -322,7 +318,7 @@ def _more(pair: _Pair, plan: _Plan) -> tuple[int, ...]:
 def _backward(pair: _Pair, plan: _Plan, inputs: Sequence[Any], given: _Given) -> list[Any]:
     """The outputs; residuals that weren't kept are None among the inputs."""
     reader = pair.reader
-    consts, carry, stacks = _parts(reader, inputs)
+    consts, carry, stacks = reader.parts(inputs)
     fn = jaxpr_as_fun(reader.body)
     place = {output: number - reader.consts - reader.carry for output, number in pair.residuals}
     own = {n: stack for n, stack in enumerate(stacks) if stack is not None}
@@ -357,9 +353,3 @@ def _made_again(body: FlatProgram, plan: _Plan, known: dict[int, Any]) -> dict[i
             run_steps([step], known)
     results = {output: body.results[output] for output in plan.again}
     return {output: known[atom] for output, atom in results.items() if isinstance(atom, int)}
-
-
-def _parts(scan: Scan, inputs: Sequence[Any]) -> tuple[Any, Any, Any]:
-    """(constants, first carry, stacked arguments)"""
-    end = scan.consts + scan.carry
-    return inputs[: scan.consts], inputs[scan.consts : end], inputs[end:]

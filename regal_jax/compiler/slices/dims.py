@@ -25,6 +25,9 @@ _ELEMENTWISE = ELEMENTWISE | {
 
 Axis = int | None
 
+PART = -1
+"""In place of an axis: a part of what all slices add up to."""
+
 
 class Dim(NamedTuple):
     """A dimension along which an equation can be sliced.
@@ -41,6 +44,14 @@ class Dim(NamedTuple):
     combine: str = ""
     same: frozenset[int] = frozenset()
     body: Any = None
+
+    @property
+    def made(self) -> list[Axis]:
+        """The axis of each output that is sliced, or PART of what is added up, or None."""
+        return [
+            PART if self.combine == "add" and axis is None and place not in self.same else axis
+            for place, axis in enumerate(self.outputs)
+        ]
 
 
 def dims_of(equation: JaxprEqn) -> list[Dim]:

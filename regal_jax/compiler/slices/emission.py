@@ -78,6 +78,7 @@ def in_slices(
 
 
 def _says_where(aval: Any) -> bool:
+    """Whether a type says how its values lie on devices."""
     spec = getattr(getattr(aval, "sharding", None), "spec", ())
     return any(part is not None for part in spec)
 

@@ -11,10 +11,10 @@ from jax.extend.core import JaxprEqn
 
 from regal_jax.compiler.slices import dims as primitives
 from regal_jax.compiler.slices.axes import Axes, Pair
-from regal_jax.compiler.slices.dims import Axis, Dim
-from regal_jax.compiler.slices.parts import PART, adds_whole, keeps_parts
+from regal_jax.compiler.slices.dims import PART, Axis, Dim
+from regal_jax.compiler.slices.parts import adds_whole, keeps_parts, state_of
 from regal_jax.compiler.slices.turn import Body
-from regal_jax.graphs.importers.jax.flat_program import Atom, FlatProgram, Step, flat_jaxpr
+from regal_jax.graphs.importers.jax.flat_program import FlatProgram, Step, flat_jaxpr
 from regal_jax.graphs.importers.jax.program import flops_of
 from regal_jax.graphs.importers.jax.scans import Scan, scan_of
 
@@ -93,7 +93,7 @@ def _dim(
         found = _run(steps, axes, root, given)
         if found is None:
             return None
-        results = [_state(atom, found.states) for atom in program.results]
+        results = [state_of(atom, found.states) for atom in program.results]
         added = frozenset(place for place in range(scan.carry) if results[place] == PART)
         if not sums <= added or any(carried[place] is not None for place in added):
             return None
@@ -146,7 +146,7 @@ def _run(steps: Sequence[Step], axes: Axes, root: Pair, given: Mapping[int, Axis
     chosen: list[tuple[Step, Dim | None]] = []
     states, is_exact = dict(given), True
     for step in steps:
-        read = [_state(atom, states) for atom in step.inputs]
+        read = [state_of(atom, states) for atom in step.inputs]
         dims = axes.within(step, root)
         if PART in read:
             if not keeps_parts(step.equation, read):
@@ -162,21 +162,9 @@ def _run(steps: Sequence[Step], axes: Axes, root: Pair, given: Mapping[int, Axis
         if dim is not None:
             if dim.combine not in ("", "add"):
                 return None
-            states.update(zip(step.outputs, _made(dim), strict=True))
+            states.update(zip(step.outputs, dim.made, strict=True))
         chosen.append((step, dim))
     return _Run(tuple(chosen), states, is_exact)
-
-
-def _state(atom: Atom, states: Mapping[int, Axis]) -> Axis:
-    return states.get(atom) if isinstance(atom, int) else None
-
-
-def _made(dim: Dim) -> list[Axis]:
-    """The states of what a slice makes along a dimension."""
-    return [
-        PART if axis is None and place not in dim.same else axis
-        for place, axis in enumerate(dim.outputs)
-    ]
 
 
 def _fits(dim: Dim | None, read: Sequence[Axis]) -> bool:

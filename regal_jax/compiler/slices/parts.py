@@ -1,16 +1,14 @@
 """Parts of sums: what each slice makes of what all slices add up to."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import JaxprEqn, Literal
 
-from regal_jax.compiler.slices.dims import Axis
-
-PART = -1
-"""In place of an axis: a part of what all slices add up to."""
+from regal_jax.compiler.slices.dims import PART, Axis
+from regal_jax.graphs.importers.jax.flat_program import Atom
 
 ADDING = frozenset({"add", "add_any", "sub"})
 
@@ -23,6 +21,11 @@ _MOVING = frozenset(
 _PRODUCTS = frozenset({"conv_general_dilated", "dot_general", "mul"})
 _ALL = ADDING | {"concatenate"}
 """They make parts of parts: of the first operand, of either of two, and of all."""
+
+
+def state_of(atom: Atom, states: Mapping[int, Axis]) -> Axis:
+    """The axis along which a value is sliced, None if it is whole, as literals are, or PART."""
+    return states.get(atom) if isinstance(atom, int) else None
 
 
 def keeps_parts(equation: JaxprEqn, read: Sequence[Axis]) -> bool:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from regal_jax.compiler.barriers.kernels import bytes_of, is_cheap
 from regal_jax.compiler.slices.axes import Axes, Pair, tied
-from regal_jax.compiler.slices.dims import Axis, Dim, is_opaque
+from regal_jax.compiler.slices.dims import PART, Axis, Dim, is_opaque
 from regal_jax.compiler.slices.loops import dims_of, unseen_flops
-from regal_jax.compiler.slices.parts import ADDING, PART, adds_whole, keeps_parts
+from regal_jax.compiler.slices.parts import ADDING, adds_whole, keeps_parts, state_of
 from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram, Step
 
 CLASSES = 8
@@ -23,6 +23,9 @@ CLASSES = 8
 
 WORTH = 0.15
 """Of the bytes that a program makes: what a region must hold inside."""
+
+RESULT = -1
+"""In place of an op's number: what the program returns is made of a value."""
 
 LAST = "last"
 """How what every slice makes whole is made of all."""
@@ -49,11 +52,7 @@ class SlicedOp(NamedTuple):
     @property
     def made(self) -> list[tuple[int, Axis]]:
         """What it writes, and the axis that each is sliced along, or PART."""
-        axes = list(self.own.outputs)
-        if self.own.combine == "add":
-            axes = [PART if axis is None else axis for axis in axes]
-        pairs = zip(self.op.writes, axes, strict=True)
-        return [(value, None if value in self.same else axis) for value, axis in pairs]
+        return list(zip(self.op.writes, self.own.made, strict=True))
 
     @property
     def same(self) -> set[int]:
@@ -101,7 +100,14 @@ class Region(NamedTuple):
 def best_region(program: FlatProgram) -> Region | None:
     """The region of the most bytes inside; None where there is none that is worth it."""
     axes = Axes((step for op in program.ops for step in op.steps), dims_of)
-    found = [region for one in _classes(program, axes) for region in _regions(program, axes, one)]
+    readers = program.readers()
+    for value in program.bases():
+        readers.setdefault(value, set()).add(RESULT)
+    found = [
+        region
+        for root in _classes(program, axes)
+        for region in _regions(program, axes, root, readers)
+    ]
     some = [
         region
         for region in found
@@ -151,7 +157,9 @@ class _Stages(NamedTuple):
     free: dict[int, SlicedOp]
 
 
-def _regions(program: FlatProgram, axes: Axes, root: Pair) -> Iterator[Region]:
+def _regions(
+    program: FlatProgram, axes: Axes, root: Pair, readers: Mapping[int, set[int]]
+) -> Iterator[Region]:
     stages = _Stages(defaultdict(int), {}, {}, {})
     for number, op in enumerate(program.ops):
         _place(number, op, _along(op, axes, root), stages)
@@ -160,7 +168,7 @@ def _regions(program: FlatProgram, axes: Axes, root: Pair) -> Iterator[Region]:
         by_stage[stage][number] = one
     makers = {pair: number for number, one in stages.free.items() for pair in one.made}
     for ops in by_stage.values():
-        yield _region(program, ops, _with_free(ops, stages.free, makers))
+        yield _region(program, ops, _with_free(ops, stages.free, makers), readers)
 
 
 def _place(number: int, op: FlatOp, one: SlicedOp | None, stages: _Stages) -> None:
@@ -201,7 +209,7 @@ def _of_parts(op: FlatOp, stages: _Stages) -> SlicedOp | None:
         return None
     states: dict[int, Axis] = dict.fromkeys(parts, PART)
     for step in op.steps:
-        read = [states.get(atom) if isinstance(atom, int) else None for atom in step.inputs]
+        read = [state_of(atom, states) for atom in step.inputs]
         if PART in read:
             if not keeps_parts(step.equation, read) or adds_whole(step.equation, read):
                 return None
@@ -259,20 +267,20 @@ def _with_free(
 
 
 def _region(
-    program: FlatProgram, own: Mapping[int, SlicedOp], ops: Mapping[int, SlicedOp]
+    program: FlatProgram,
+    own: Mapping[int, SlicedOp],
+    ops: Mapping[int, SlicedOp],
+    readers: Mapping[int, set[int]],
 ) -> Region:
-    alone = _alone(program, own, ops)
-    outside = set(program.bases())
-    for number, op in enumerate(program.ops):
-        if number not in alone:
-            outside.update(op.reads)
+    alone = _alone(own, ops, readers)
     stacked, combined, inside = {}, {}, 0
     for one in own.values():
         for value, axis in one.made:
+            is_read_outside = not readers.get(value, set()) <= alone
             if axis is None or axis == PART:
-                if value in outside:
+                if is_read_outside:
                     combined[value] = LAST if value in one.same else one.own.combine
-            elif value in outside:
+            elif is_read_outside:
                 stacked[value] = axis
             else:
                 inside += bytes_of(program, value)
@@ -289,18 +297,12 @@ def _region(
 
 
 def _alone(
-    program: FlatProgram, own: Mapping[int, SlicedOp], ops: Mapping[int, SlicedOp]
+    own: Mapping[int, SlicedOp], ops: Mapping[int, SlicedOp], readers: Mapping[int, set[int]]
 ) -> frozenset[int]:
     """A region's own ops, and those of the others that nothing outside reads."""
-    readers: dict[int, set[int]] = defaultdict(set)
-    for number, op in enumerate(program.ops):
-        for value in op.reads:
-            readers[value].add(number)
-    for value in program.bases():
-        readers[value].add(-1)
     found = set(own)
     for number in sorted(ops.keys() - own.keys(), reverse=True):
-        if all(readers[value] <= found for value in ops[number].op.writes):
+        if all(readers.get(value, set()) <= found for value in ops[number].op.writes):
             found.add(number)
     return frozenset(found)
 

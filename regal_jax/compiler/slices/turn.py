@@ -97,10 +97,11 @@ class Turn:
 def _run_scan(body: Body, cut: Cut, inputs: Sequence[Any]) -> list[Any]:
     """The outputs of a slice of a scan."""
     scan = body.scan
-    split = scan.consts + scan.carry
-    consts, carry, xs = inputs[: scan.consts], list(inputs[scan.consts : split]), inputs[split:]
-    for place in body.sums:
-        carry[place] = jnp.where(cut.number == 0, carry[place], jnp.zeros_like(carry[place]))
+    consts, given, xs = scan.parts(inputs)
+    first = [
+        jnp.where(cut.number == 0, one, jnp.zeros_like(one)) if place in body.sums else one
+        for place, one in enumerate(given)
+    ]
 
     def run(carry: Sequence[Any], xs: Sequence[Any]) -> tuple:
         known, slices = dict(body.program.constants), {}
@@ -116,5 +117,5 @@ def _run_scan(body: Body, cut: Cut, inputs: Sequence[Any]) -> list[Any]:
         made = [turn.read(*pair) for pair in zip(body.program.results, body.results, strict=True)]
         return tuple(made[: scan.carry]), tuple(made[scan.carry :])
 
-    last, stacks = scan.run(run, carry, tuple(xs))
+    last, stacks = scan.run(run, first, tuple(xs))
     return [*last, *stacks]

@@ -86,6 +86,14 @@ class FlatProgram(NamedTuple):
             made = op(*[known[value] for value in op.reads])
             known.update(zip(op.writes, made, strict=True))
 
+    def readers(self) -> dict[int, set[int]]:
+        """The ops that read each value that is read by any."""
+        found: dict[int, set[int]] = {}
+        for number, op in enumerate(self.ops):
+            for value in op.reads:
+                found.setdefault(value, set()).add(number)
+        return found
+
     def bases(self) -> tuple[int, ...]:
         """The distinct values that the results are made of."""
         made = {value for step in self.finish for value in step.outputs}

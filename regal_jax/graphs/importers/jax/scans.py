@@ -26,6 +26,11 @@ class Scan(NamedTuple):
     reverse: bool
     unroll: int
 
+    def parts(self, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+        """(constants, first carry, stacked arguments) of the scan's inputs."""
+        end = self.consts + self.carry
+        return values[: self.consts], values[self.consts : end], values[end:]
+
     def run(self, body: Callable, carry: Sequence[Any], xs: Any) -> tuple[Any, Any]:
         """Another body, as often and in the same direction."""
         return jax.lax.scan(body, tuple(carry), xs, self.length, self.reverse, self.unroll)

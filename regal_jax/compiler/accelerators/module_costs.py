@@ -2,28 +2,35 @@
 
 Times are estimates. TPUs: the compiler's own ``estimated_cycles`` of each instruction, and the
 roofline of a fusion that it has none for. GPUs: what it takes to launch each, and its roofline. Of
-a loop, a body's times the trip count, where it is known; what isn't known counts once.
+a loop, a body's times the trip count, where it is known; what isn't known counts once. Collectives
+take links' time, beside the work between their starts and ends.
 """
 
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 
+from regal_jax.compiler.accelerators.collectives import (
+    Part,
+    Phase,
+    link_seconds,
+    part_of_collective,
+)
 from regal_jax.compiler.accelerators.roofline import (
     Kind,
     convolution,
     kernel_seconds,
     roofline_seconds,
 )
-from regal_jax.compiler.accelerators.specifications import Specification
+from regal_jax.compiler.accelerators.specifications import Link, Specification
 from regal_jax.graphs.importers.xla.flops import (
     instruction_bytes,
     instruction_flops,
-    trip_count,
 )
 from regal_jax.graphs.importers.xla.module import ALIASES, bodies
 from regal_jax.graphs.importers.xla.text import Computation, Instruction, Module, leaves
+from regal_jax.graphs.importers.xla.trips import trip_count
 
 COLLECTIVES = (
     *("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute"),
@@ -61,26 +68,103 @@ class ModuleCosts:
     overlapped: int
 
 
+_ZERO = ModuleCosts(
+    kernels=0, seconds=0.0, flops=0.0, bytes_accessed=0.0, collectives=0, overlapped=0
+)
+
+
 def module_costs(module: Module, specification: Specification) -> ModuleCosts:
     """The costs of a scheduled module on one device."""
-    kernels, seconds, flops, accessed = 0, 0.0, 0.0, 0.0
-    for times, computation, one in _steps(module, module.entry, 1.0):
-        work = instruction_flops(module, computation, one)
-        moved = instruction_bytes(module, computation, one)
-        kernels += 1
-        flops += times * work
-        accessed += times * moved
-        seconds += times * _seconds(one, work, moved, specification)
-    computations = [module.computations[name] for name in _run(module, module.entry)]
-    beside = [overlap for one in computations for overlap in _collectives(module, one)]
-    return ModuleCosts(
-        kernels=kernels,
-        seconds=seconds,
-        flops=flops,
-        bytes_accessed=accessed,
-        collectives=len(beside),
-        overlapped=sum(beside),
+    return _costs(module, module.entry, specification)
+
+
+def _costs(module: Module, name: str, of: Specification) -> ModuleCosts:
+    """Of a computation, with what it calls."""
+    computation = module.computations[name]
+    timeline, parts = _Timeline(of.link), []
+    for one in computation.instructions.values():
+        part = part_of_collective(module, computation, one)
+        own = _own(module, computation, one, of)
+        if part and one.opcode != "fusion":
+            own = replace(own, seconds=0.0)  # links' time, which the timeline adds
+        timeline.run(part, own)
+        parts.append(own)
+    timeline.finish()
+    total = _added(parts)
+    return replace(
+        total,
+        seconds=timeline.now,
+        collectives=total.collectives + timeline.collectives,
+        overlapped=total.overlapped + timeline.overlapped,
     )
+
+
+class _Timeline:
+    """Instructions run one behind another; beside them, one behind another, too, collectives from
+    their starts on. Who comes to a collective's end waits for it."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.now = self.idle = 0.0  # seconds; when links have nothing to do any more
+        self.begun: dict[str, tuple[float, int]] = {}  # when it ends; kernels before
+        self.kernels = self.collectives = self.overlapped = 0
+
+    def run(self, part: Part | None, own: ModuleCosts) -> None:
+        """Adds an instruction: what it is of a collective, and its own work."""
+        phase = part.phase if part else None
+        if part and phase in (Phase.START, Phase.WHOLE, Phase.FUSED):
+            self.idle = max(self.now, self.idle) + link_seconds(part, self.link)
+            self.collectives += 1
+        self.now += own.seconds
+        if part and phase is Phase.START:
+            self.begun[part.key] = self.idle, self.kernels
+        elif part and part.key in self.begun:
+            end, before = self.begun.pop(part.key)
+            self.now = max(self.now, end)
+            self.overlapped += self.kernels > before
+        elif phase in (Phase.WHOLE, Phase.FUSED):
+            self.now = max(self.now, self.idle)
+            self.overlapped += phase is Phase.FUSED
+        else:
+            self.kernels += own.kernels
+
+    def finish(self) -> None:
+        """Waits for what has begun."""
+        self.now = max(self.now, self.idle)
+
+
+def _own(
+    module: Module, computation: Computation, one: Instruction, of: Specification
+) -> ModuleCosts:
+    """Of an instruction; of one that runs others, theirs."""
+    if inner := bodies(one):
+        times = trip_count(module, computation, one) if one.opcode == "while" else None
+        return _added([_repeated(_costs(module, body, of), times or 1) for body in inner])
+    if one.opcode in _NOTHING:
+        return _ZERO
+    work = instruction_flops(module, computation, one)
+    moved = instruction_bytes(module, computation, one)
+    return replace(
+        _ZERO,
+        kernels=1,
+        seconds=_seconds(one, work, moved, of),
+        flops=work,
+        bytes_accessed=moved,
+    )
+
+
+def _repeated(costs: ModuleCosts, times: float) -> ModuleCosts:
+    return replace(
+        costs,
+        seconds=times * costs.seconds,
+        flops=times * costs.flops,
+        bytes_accessed=times * costs.bytes_accessed,
+    )
+
+
+def _added(costs: Sequence[ModuleCosts]) -> ModuleCosts:
+    names = [field.name for field in fields(ModuleCosts)]
+    return ModuleCosts(**{name: sum(getattr(one, name) for one in costs) for name in names})
 
 
 def _seconds(one: Instruction, flops: float, moved: float, of: Specification) -> float:
@@ -100,54 +184,3 @@ def _kind(one: Instruction) -> Kind:
     groups = max(map(int, _GROUPS.findall(one.attributes)), default=1)
     window = _WINDOW.search(one.attributes)
     return convolution(groups, math.prod(map(int, window.group(1).split("x"))) if window else 1)
-
-
-def _steps(
-    module: Module, name: str, times: float
-) -> Iterator[tuple[float, Computation, Instruction]]:
-    """(how often, its computation, instruction) of what does work, bodies written out."""
-    computation = module.computations[name]
-    for one in computation.instructions.values():
-        inner = bodies(one)
-        for body in inner:
-            repeats = trip_count(one) if one.opcode == "while" else 1
-            yield from _steps(module, body, times * repeats)
-        if not inner and one.opcode not in _NOTHING:
-            yield times, computation, one
-
-
-def _run(module: Module, name: str) -> Iterator[str]:
-    """A computation and the bodies that it runs."""
-    yield name
-    for one in module.computations[name].instructions.values():
-        for body in bodies(one):
-            yield from _run(module, body)
-
-
-def _collectives(module: Module, computation: Computation) -> Iterator[bool]:
-    """Whether work runs beside it, of every collective of a computation."""
-    waiting: dict[str, bool] = {}  # by its start: whether something has run since
-    for one in computation.instructions.values():
-        if kind := _collective(module, one):
-            if kind == "start":
-                waiting[one.name] = False
-            else:
-                yield kind == "fused"
-        elif one.opcode.endswith("-done") and one.operands[0] in waiting:
-            yield waiting.pop(one.operands[0])
-        elif one.opcode not in _NOTHING:
-            waiting = dict.fromkeys(waiting, True)
-
-
-def _collective(module: Module, one: Instruction) -> str:
-    """ "start", "whole", "fused" with other work (TPUs), or nothing."""
-    if one.opcode in COLLECTIVES:
-        return "whole"
-    if one.opcode.removesuffix("-start") in COLLECTIVES:
-        return "start"
-    if one.opcode in ("fusion", "async-start"):
-        called = [module.computations[name] for name in one.called("calls")]
-        inner = [each.opcode for body in called for each in body.instructions.values()]
-        if any(opcode.removesuffix("-start") in COLLECTIVES for opcode in inner):
-            return "start" if one.opcode == "async-start" else "fused"
-    return ""

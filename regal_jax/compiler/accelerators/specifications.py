@@ -37,6 +37,20 @@ class GpuShape(NamedTuple):
     clock_ghz: float
 
 
+class Link(NamedTuple):
+    """What joins devices.
+
+    Attributes:
+      bytes_per_second: peak of all that a device sends at once in a ring.
+      latency: seconds until a collective begins.
+      step_latency: seconds of each step from device to device, however little is sent.
+    """
+
+    bytes_per_second: float
+    latency: float
+    step_latency: float
+
+
 class Specification(NamedTuple):
     """One device of an accelerator.
 
@@ -47,6 +61,7 @@ class Specification(NamedTuple):
       bytes_per_second: peak bandwidth of its memory.
       flops_per_second: peak rate of matrix products by type; "f32" as JAX multiplies by default
         (TF32 on GPUs, bfloat16 passes on TPUs).
+      link: to others of its kind.
       gpu: what XLA's GPU compiler asks; None for TPUs.
       clock_hz: cycles a second of a TPU's ``estimated_cycles``; 0 for GPUs.
     """
@@ -56,8 +71,22 @@ class Specification(NamedTuple):
     memory_bytes: int
     bytes_per_second: float
     flops_per_second: dict[str, float]
+    link: Link
     gpu: GpuShape | None = None
     clock_hz: float = 0.0
+
+
+def _nvlink(bytes_per_second: float) -> Link:
+    """One way, as data sheets say (half of "bidirectional"); latencies as in NCCL's model of rings
+    over NVLink (its tuning constants, protocol LL)."""
+    return Link(bytes_per_second, 6.6e-6, 0.6e-6)
+
+
+def _ici(bytes_per_second: float) -> Link:
+    """Of the two links along one axis of a slice, one way: what a ring uses, both ways round. The
+    rates of links, and a microsecond a hop, are those of "How to Scale Your Model" (Google, 2025),
+    chapter "How to Think About TPUs"."""
+    return Link(bytes_per_second, 0.0, 1e-6)
 
 
 SPECIFICATIONS: dict[str, Specification] = {
@@ -66,36 +95,43 @@ SPECIFICATIONS: dict[str, Specification] = {
         Specification(
             *("a100", "NVIDIA A100", 80 * _GIB, 2.039e12),
             {"f32": 156e12, "bf16": 312e12, "f16": 312e12, "f64": 19.5e12},
+            _nvlink(300e9),
             GpuShape((8, 0), 108, 64, 164 * 2**10, 40 * 2**20, 1.41),
         ),
         Specification(
             *("h100", "NVIDIA H100", 80 * _GIB, 3.35e12),
             {"f32": 494.7e12, "bf16": 989.4e12, "f16": 989.4e12, "f64": 66.9e12},
+            _nvlink(450e9),
             GpuShape((9, 0), 132, 128, 228 * 2**10, 50 * 2**20, 1.98),
         ),
         Specification(
             *("h200", "NVIDIA H200", 141 * 10**9, 4.8e12),
             {"f32": 494.7e12, "bf16": 989.4e12, "f16": 989.4e12, "f64": 66.9e12},
+            _nvlink(450e9),
             GpuShape((9, 0), 132, 128, 228 * 2**10, 50 * 2**20, 1.98),
         ),
         Specification(
             *("b200", "NVIDIA B200", 180 * _GIB, 8e12),
             {"f32": 1.125e15, "bf16": 2.25e15, "f16": 2.25e15, "f64": 37e12},
+            _nvlink(900e9),
             GpuShape((10, 0), 148, 128, 228 * 2**10, 126 * 2**20, 1.965),
         ),
         Specification(
             *("v5e", "TPU v5 lite", 16 * _GIB, 819e9),
             {"f32": 197e12, "bf16": 197e12},
+            _ici(90e9),
             clock_hz=1.5e9,
         ),
         Specification(
             *("v5p", "TPU v5", 95 * _GIB, 2.765e12),
             {"f32": 459e12, "bf16": 459e12},
+            _ici(180e9),
             clock_hz=1.75e9,
         ),
         Specification(
             *("v6e", "TPU v6 lite", 32 * _GIB, 1.64e12),
             {"f32": 918e12, "bf16": 918e12},
+            _ici(180e9),
             clock_hz=1.75e9,
         ),
     )

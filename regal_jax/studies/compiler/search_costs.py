@@ -17,6 +17,7 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.importers.xla.module import bodies
 from regal_jax.graphs.importers.xla.text import Module, parse_module
+from regal_jax.graphs.importers.xla.trips import trip_count
 from regal_jax.reporting import progress
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.tables import human_bytes
@@ -149,7 +150,7 @@ def _seconds_of_loops(module: Module, target: Accelerator) -> float:
     inner = [
         body
         for one in entry.instructions.values()
-        if one.opcode == "while" and "known_trip_count" not in one.attributes
+        if one.opcode == "while" and trip_count(module, entry, one) is None
         for body in bodies(one)
     ]
     of = target.specification

@@ -28,6 +28,19 @@ def test_bytes_of_a_layer(name):
     assert "compiled for" in str(found)
 
 
+@pytest.mark.parametrize("name", ["v5e", "h100"])
+def test_layers_of_a_scan_count_as_often_as_they_run(name):
+    stack = jax.ShapeDtypeStruct((6, 512, 512), jnp.float32)
+    target = compiler_for(name)
+
+    def scanned(x, weights):
+        return jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, weights)[0]
+
+    x = jax.ShapeDtypeStruct((512, 512), jnp.float32)
+    found = measure(scanned, x, stack, accelerator=target)
+    assert 6 * 2 * 512**3 <= found.flops < 7 * 2 * 512**3
+
+
 def test_donated_arguments_and_numbers_count():
     target = compiler_for("v5e")
     step = jax.jit(lambda a, rate: a - rate * jnp.tanh(a), donate_argnums=0)

@@ -7,7 +7,7 @@
 | custom-call of a matrix product (``matmul``, ``gemm``) | 2 * output elements * contracted elements |
 | custom-call of a convolution (cuDNN's), or its gradient | as the convolution |
 | fusion, call | those of the body |
-| while | those of the body, times the trip count where it is known |
+| while | those of the body, times the trip count where it is known or seen |
 | conditional | those of the largest branch |
 | reduce | input elements |
 | reduce-window, select-and-scatter | windows * window size |
@@ -36,6 +36,7 @@ from regal_jax.graphs.importers.xla.text import (
     num_bytes,
     num_elements,
 )
+from regal_jax.graphs.importers.xla.trips import trip_count
 
 _SLICES = ("slice", "dynamic-slice", "gather")
 _UPDATE = "dynamic-update-slice"
@@ -62,7 +63,8 @@ def instruction_flops(module: Module, computation: Computation, one: Instruction
         totals = [
             sum(instruction_flops(module, b, i) for i in b.instructions.values()) for b in bodies
         ]
-        return max(totals) * (trip_count(one) if one.opcode == "while" else 1)
+        times = trip_count(module, computation, one) if one.opcode == "while" else None
+        return max(totals) * (times or 1)
     return _own_flops(computation, one)
 
 
@@ -70,12 +72,6 @@ def called_bodies(module: Module, one: Instruction) -> list[str]:
     """Names of the computations that an instruction runs; not a while's condition."""
     names = one.called(*BODIES)
     return [name for name in names if name in module.computations]
-
-
-def trip_count(one: Instruction) -> int:
-    """How often a while runs: its known trip count, or 1."""
-    match = re.search(r"known_trip_count\W+n\W+(\d+)", one.attributes)
-    return int(match.group(1)) if match else 1
 
 
 def instruction_bytes(module: Module, computation: Computation, one: Instruction) -> int:

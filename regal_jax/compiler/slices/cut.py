@@ -12,26 +12,29 @@ class Cut(NamedTuple):
     Attributes:
       turns: slices.
       number: this one's, from 0.
-      among: 0 for parts one after another. Else how many groups of elements all axes have, of
-        which a slice is every ``turns``-th: devices that have a part of an axis each then have a
-        part of each slice.
+      among: groups of elements that all axes have, of each of which a slice has a part: devices
+        that have some of the groups each then have a part of each slice.
     """
 
     turns: int
     number: Any
-    among: int = 0
+    among: int = 1
 
     def take(self, whole: Any, axis: int) -> Any:
         """The slice of an array."""
         size = whole.shape[axis] // self.turns
-        if not self.among:
+        if self.among == 1:
             return jax.lax.dynamic_slice_in_dim(whole, self.number * size, size, axis)
-        part = jax.lax.dynamic_index_in_dim(self._apart(whole, axis), self.number, axis + 1, False)
+        part = self.take_apart(whole, axis)
         return part.reshape(*whole.shape[:axis], size, *whole.shape[axis + 1 :])
+
+    def take_apart(self, whole: Any, axis: int) -> Any:
+        """The same with an axis of groups before what each has."""
+        return jax.lax.dynamic_index_in_dim(self._apart(whole, axis), self.number, axis + 1, False)
 
     def put(self, whole: Any, part: Any, axis: int) -> Any:
         """The array with this slice."""
-        if not self.among:
+        if self.among == 1:
             begin = self.number * part.shape[axis]
             return jax.lax.dynamic_update_slice_in_dim(whole, part, begin, axis)
         apart = self._apart(whole, axis)
@@ -42,12 +45,10 @@ class Cut(NamedTuple):
     def places(self, within: Any, size: int) -> Any:
         """Where along an axis of so many elements those of the slice are, by places in it."""
         number = jnp.asarray(self.number, within.dtype)
-        if not self.among:
-            return within + number * (size // self.turns)
-        group = size // self.among
+        group = size // (self.among * self.turns)
         return within + (within // group * (self.turns - 1) + number) * group
 
     def _apart(self, whole: Any, axis: int) -> Any:
         """With an axis of slices behind the groups' axis."""
-        groups = self.among // self.turns
-        return whole.reshape(*whole.shape[:axis], groups, self.turns, -1, *whole.shape[axis + 1 :])
+        shape = *whole.shape[:axis], self.among, self.turns, -1, *whole.shape[axis + 1 :]
+        return whole.reshape(shape)

@@ -5,8 +5,8 @@ backward pass is of one part. No work is done again; what is left is smaller, an
 a slice is too small for the device.
 """
 
-import functools
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -34,18 +34,23 @@ class InSlices(NamedTuple):
       turns: slices.
       unrolled: whether the slices are one after another, by barriers, rather than a loop.
       unseen: FLOPs that XLA doesn't count, if they are a loop.
+      apart: whether each device adds up parts of sums of its own, and all of them once at the end.
     """
 
     traced: Any
     turns: int
     unrolled: bool
     unseen: float
+    apart: bool = False
 
 
 def in_slices(
     traced: Any, program: FlatProgram, *, for_cpus: bool, devices: int = 1
 ) -> list[InSlices]:
     """The traced function with its best region in ever more slices; none if none is worth it.
+
+    On several devices each number of slices is there twice: devices that add up parts of sums of
+    their own, and send them once, hold as much of each sum as all of it is.
 
     None either if types say how values lie on devices ("explicit" axes of a mesh): slices' don't.
     XLA:CPU runs convolutions in loops slowly, those of gradients tens of times, so there they are
@@ -64,17 +69,19 @@ def in_slices(
     most = MOST_UNROLLED // len(region.ops) if unrolled else max(TURNS)
     each, rest = divmod(region.divisor, devices)
     divisors = [n for n in range(2, each + 1) if each % n == 0 and n <= most and not rest]
-    cut = functools.partial(Cut, number=0, among=region.divisor if devices > 1 else 0)
     numbers = {max((n for n in divisors if n <= turns), default=0) for turns in TURNS} - {0}
-    return [
-        InSlices(
-            with_program(traced, _program_in(program, region, cut(turns), unrolled)),
-            turns,
-            unrolled,
-            0.0 if unrolled else region.unseen_flops(turns),
-        )
-        for turns in sorted(numbers)
-    ]
+    found = []
+    for turns in sorted(numbers):
+        unseen = 0.0 if unrolled else region.unseen_flops(turns)
+        among = region.divisor // turns if devices > 1 else 1
+        made = with_program(traced, _program_in(program, region, Cut(turns, 0, among), unrolled))
+        found.append(InSlices(made, turns, unrolled, unseen))
+        if devices > 1 and "add" in region.combined.values():
+            own = _program_in(program, region, Cut(turns, 0, devices), unrolled, apart=True)
+            with contextlib.suppress(NotImplementedError):  # an op that ``vmap`` has no rule for
+                made = with_program(traced, own)
+                found.append(InSlices(made, turns, unrolled, unseen, apart=True))
+    return found
 
 
 def _says_where(aval: Any) -> bool:
@@ -88,7 +95,7 @@ def _is_convolution(op: FlatOp) -> bool:
 
 
 def _program_in(
-    program: FlatProgram, region: Region, first: Cut, unrolled: bool
+    program: FlatProgram, region: Region, first: Cut, unrolled: bool, *, apart: bool = False
 ) -> Callable[..., Any]:
     """The program as a function of the flat arguments."""
     before = [n for n in range(len(program.ops)) if n not in region.own | region.after]
@@ -96,7 +103,7 @@ def _program_in(
     def run(*arguments: Any) -> Any:
         known = dict(enumerate(arguments)) | dict(program.constants)
         program.run(before, known)
-        known |= _made(program, region, first, unrolled, known)
+        known |= _made(program, region, first, unrolled, apart, known)
         program.run(sorted(region.after), known)
         return program.outputs(known)
 
@@ -104,28 +111,33 @@ def _program_in(
 
 
 def _made(
-    program: FlatProgram, region: Region, first: Cut, unrolled: bool, known: Mapping[int, Any]
+    program: FlatProgram,
+    region: Region,
+    first: Cut,
+    unrolled: bool,
+    apart: bool,
+    known: Mapping[int, Any],
 ) -> dict[int, Any]:
     """What a region makes of what is known."""
     avals, given = program.avals, {value: known[value] for value in region.given}
     whole = {value: jnp.zeros(avals[value].shape, avals[value].dtype) for value in region.stacked}
+    rows = (first.among,) if apart else ()
     sums = {
-        value: jnp.full(avals[value].shape, _START[how](dtype := _wide(avals[value].dtype)), dtype)
+        value: jnp.full(
+            (*rows, *avals[value].shape), _START[how](dtype := _wide(avals[value].dtype)), dtype
+        )
         for value, how in region.combined.items()
     }
+    slices_of = _slice_of_each if apart else _slice
 
     def turn(carry: tuple, given: Mapping[int, Any], number: Any) -> tuple:
         whole, sums = (dict(part) for part in carry)
         cut = first._replace(number=number)
-        made = Turn(program, cut, given)
-        for one in region.ops.values():
-            for step, dim in one.steps:
-                made.run(step, dim)
-        for value, axis in region.stacked.items():
-            whole[value] = cut.put(whole[value], made.slices[value, axis], axis)
-        for value, how in region.combined.items():
-            part = made.wholes[value].astype(sums[value].dtype)
-            sums[value] = _COMBINE[how](sums[value], part)
+        slices, parts = slices_of(program, region, cut, given)
+        for (value, axis), one in zip(region.stacked.items(), slices, strict=True):
+            whole[value] = cut.put(whole[value], one, axis)
+        for (value, how), one in zip(region.combined.items(), parts, strict=True):
+            sums[value] = _COMBINE[how](sums[value], one.astype(sums[value].dtype))
         return whole, sums
 
     def body(carry: tuple, number: Any) -> tuple:
@@ -139,7 +151,51 @@ def _made(
     else:
         carry, _ = jax.lax.scan(body, carry, jnp.arange(first.turns))
     whole, sums = carry
+    if apart:
+        sums = {value: _ACROSS[region.combined[value]](one) for value, one in sums.items()}
     return whole | {value: one.astype(avals[value].dtype) for value, one in sums.items()}
+
+
+def _slice(
+    program: FlatProgram,
+    region: Region,
+    cut: Cut,
+    given: Mapping[int, Any],
+    slices: Mapping[tuple[int, int], Any] | None = None,
+) -> tuple[list[Any], list[Any]]:
+    """A slice of what a region stacks, and its part of what all combine."""
+    made = Turn(program, cut, given, slices)
+    for one in region.ops.values():
+        for step, dim in one.steps:
+            made.run(step, dim)
+    stacked = [made.slices[pair] for pair in region.stacked.items()]
+    return stacked, [made.wholes[value] for value in region.combined]
+
+
+def _slice_of_each(
+    program: FlatProgram, region: Region, cut: Cut, given: Mapping[int, Any]
+) -> tuple[list[Any], list[Any]]:
+    """The same of a slice that has a part of each of ``cut.among`` groups, which are rows of the
+    parts: devices with some groups add up these, and send each other nothing."""
+    pairs = sorted(
+        {
+            (atom, axis)
+            for one in region.ops.values()
+            for step, dim in one.steps
+            if dim is not None
+            for atom, axis in zip(step.inputs, dim.inputs, strict=True)
+            if isinstance(atom, int) and axis is not None and atom in given
+        }
+    )
+    axes = [axis for _value, axis in pairs]
+
+    def of_group(group: Any, parts: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        own = Cut(cut.among * cut.turns, group * cut.turns + cut.number)
+        return _slice(program, region, own, given, dict(zip(pairs, parts, strict=True)))
+
+    parts = [cut.take_apart(given[value], axis) for value, axis in pairs]
+    out = list(region.stacked.values()), 0
+    return jax.vmap(of_group, in_axes=(0, axes), out_axes=out)(jnp.arange(cut.among), parts)
 
 
 def _wide(dtype: Any) -> Any:
@@ -161,4 +217,12 @@ _START: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 )
 _COMBINE: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     {"add": jnp.add, "max": jnp.maximum, "min": jnp.minimum, LAST: lambda before, last: last}
+)
+_ACROSS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {
+        "add": lambda rows: rows.sum(0),
+        "max": lambda rows: rows.max(0),
+        "min": lambda rows: rows.min(0),
+        LAST: lambda rows: rows[-1],
+    }
 )

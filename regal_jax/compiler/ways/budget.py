@@ -4,6 +4,7 @@ A model of kernels says which to run again for a limit; the compiler says what t
 and the limit is moved until its word is within the budget.
 """
 
+import itertools
 import time
 from collections.abc import Sequence
 
@@ -192,13 +193,19 @@ class BudgetSearch:
     def _try_slices(self, budget: int) -> None:
         """Compiles the program in ever more slices, until it is within the budget, in orders of the
         compiler's and behind its scheduler."""
+        versions = self.attempts.judge.versions
+        for _turns, alike in itertools.groupby(self._in_slices(), lambda n: versions[n].turns):
+            fit = [self._fits(loops, budget) for loops in alike]  # all: the better one counts
+            if any(fit):
+                return
+
+    def _fits(self, loops: int, budget: int) -> bool:
+        """Compiles a version until it is within the budget, and says whether it is."""
+        way = whole(self.attempts.judge, loops)
         has_other_order = self._is_for_cpus and not self._reach
-        for loops in self._in_slices():
-            way = whole(self.attempts.judge, loops)
-            ways = [way, way._replace(compact=True)] if has_other_order else [way]
-            for made in filter(None, map(self.attempts.of, ways)):
-                if self._reordered(made, budget).needs.total <= budget:
-                    return
+        ways = [way, way._replace(compact=True)] if has_other_order else [way]
+        made = filter(None, map(self.attempts.of, ways))
+        return any(self._reordered(one, budget).needs.total <= budget for one in made)
 
     def _try_forms(self, way: Way) -> None:
         """Compiles a plan in every form: which takes the least time no rule says."""

@@ -307,7 +307,7 @@ def _in_slices(traced: Any, target: Accelerator | None) -> tuple[Version, ...]:
         Version(
             one.traced,
             _kernels(one.traced, program_of(one.traced), target),
-            f"{one.turns}_slices",
+            f"{one.turns}_slices" + "_apart" * one.apart,
             one,
         )
         for one in found

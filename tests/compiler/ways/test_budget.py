@@ -124,9 +124,9 @@ def test_segments_are_for_accelerators_and_once(target):
     assert count == 0 if target is None else 0 < count <= 2 * len(CUTS)
 
 
-def in_slices(needs, *turns):
-    """A judge of a program for CPUs that can be in so many slices."""
-    judge = Judging(needs, target=None)
+def in_slices(needs, *turns, target=None):
+    """A judge of a program that can be in so many slices."""
+    judge = Judging(needs, target)
     versions = [
         Version(TRACED, judge.kernels, f"{n}_slices", InSlices(TRACED, n, False, 0.0))
         for n in turns
@@ -149,6 +149,18 @@ def test_as_few_slices_as_fit_in_another_order():
         way = search.within(budget, compilations=0).way
         name = way.name.replace(REORDERED, "+")
         assert (way.slices, way.compact, name) == expected
+
+
+def test_of_as_many_slices_the_faster_counts():
+    seconds = {0: 1.0, 1: 3.0, 2: 2.0, 3: 5.0, 4: 1.5}  # the program, and 2, 2, 4, 4 slices
+    size = {0: 200, 2: 100, 4: 50}
+
+    def needs(way):
+        return size[way.slices], seconds[way.loops]
+
+    search = searching(in_slices(needs, 2, 2, 4, 4, target=GPU))
+    assert search.within(150, compilations=0).way.loops == 2
+    assert search.within(70, compilations=0).way.loops == 4
 
 
 def test_a_budget_is_kept_where_xla_s_own_choice_is_refused_for_its_size():

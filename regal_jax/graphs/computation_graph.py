@@ -1,5 +1,6 @@
 """The computation graph: ops, the tensors they produce and consume, and what each costs."""
 
+import copy
 import dataclasses
 import functools
 import hashlib
@@ -96,11 +97,14 @@ class ComputationGraph:
     extra: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
+        self._check()
+        _check_acyclic(self)
+
+    def _check(self) -> None:
         _check_columns(self)
         for value in (*(getattr(self, column) for column in _ARRAYS), *self.consumers):
             if value is not None:
                 value.setflags(write=False)
-        _check_acyclic(self)
 
     @classmethod
     def create(
@@ -209,7 +213,16 @@ class ComputationGraph:
 
     def replace(self, **changes: Any) -> "ComputationGraph":
         """A copy with some columns or attributes changed, validated again."""
-        return dataclasses.replace(self, **changes)
+        keeps_ops = len(changes.get("duration", self.duration)) == self.num_ops
+        known = {field.name for field in dataclasses.fields(self)}
+        if not keeps_ops or not changes.keys() <= known - {"producer", "consumers"}:
+            return dataclasses.replace(self, **changes)
+        other = copy.copy(self)  # with all that is cached, which is of producers and consumers
+        other.__dict__.pop("fingerprint", None)
+        other.__dict__.update(changes)
+        if not changes.keys() <= _TEXTS:
+            other._check()
+        return other
 
     def op_label(self, op: int) -> str:
         """A name to show a person: the op's name, else its kind and index."""
@@ -238,6 +251,7 @@ _COLUMNS = (
 )
 _WORK = ("flops", "bytes_accessed")
 _ARRAYS = (*_COLUMNS, *_WORK)
+_TEXTS = frozenset(("name", "family", "source", "extra"))
 
 
 def integer_column(field: str, values: Any, dtype: type) -> np.ndarray:

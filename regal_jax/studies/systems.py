@@ -56,8 +56,9 @@ def _regal(read: Read) -> dict[str, str]:
 def _regal_paper(read: Read) -> dict[str, str]:
     rows = [row for row in read("regal_memory") if row["setting"] == "as traced"]
     own = next(r["method"] for r in rows if r["method"].startswith("regal_paper"))
-    rows = [row for row in rows if row["method"] in (own, reference_of(rows))]
-    lines = searches.summary(rows, "as traced", reference_of(rows))
+    reference = reference_of(rows)
+    rows = [row for row in rows if row["method"] in (own, reference)]
+    lines = searches.summary(rows, "as traced", reference)
     (gain,) = (line.improvement for line in lines if line.method == own)
     published, _ = paper_of("regal_paper", "peak_memory") or (None, 0.0)
     text = f"{gain.text('.1f')} % less memory than BRKGA (paper, its graphs: {published})"

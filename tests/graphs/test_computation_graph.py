@@ -134,6 +134,27 @@ def test_replace_validates():
     assert graph.size.tolist() == [1, 2, 3]
     with pytest.raises(GraphError, match="negative"):
         graph.replace(size=np.array([1, 2, -3], np.int64))
+    with pytest.raises(TypeError, match="sizes"):
+        graph.replace(sizes=graph.size)
+    with pytest.raises(GraphError, match="3 ops"):
+        graph.replace(workspace=np.zeros(2, np.int64))
+
+
+def test_a_copy_knows_what_stays_and_not_what_changes():
+    graph = make()
+    assert all((graph.fingerprint, len(graph.op_pairs), graph.outputs.lists()))
+    larger = graph.replace(size=np.array([1, 2, 3], np.int64))
+    assert larger.fingerprint == make(size=[1, 2, 3]).fingerprint != graph.fingerprint
+    assert larger.op_pairs is graph.op_pairs
+    assert not larger.size.flags.writeable
+    assert (graph.replace(name="b").name, graph.name) == ("b", "")
+    other = graph.replace(consumers=ragged_rows(np.array([0, 2]), np.array([2, 0]), 3))
+    assert other.op_pairs.tolist() == [[0, 2]]
+    columns = {"workspace": np.int64, "machine_type": np.int32, "demand": np.int64}
+    longer = graph.replace(
+        duration=np.ones(4), **{name: np.zeros(4, dtype) for name, dtype in columns.items()}
+    )
+    assert longer.num_ops == len(longer.outputs.lists()) == 4
 
 
 def test_labels():

@@ -27,15 +27,19 @@ def rows(costs, **columns):
     ]
 
 
+def with_pages(folder, *pages):
+    """A folder with some of this repository's pages and their rows, to be changed."""
+    (folder / "README.md").write_text("# Title\n")
+    (folder / "docs" / "results").mkdir(parents=True)
+    for page in pages:
+        for file in (ROOT / "docs" / "results").glob(f"{page}*"):
+            shutil.copy(file, folder / "docs" / "results")
+    return folder
+
+
 @pytest.fixture
 def repository(tmp_path):
-    """Two of this repository's pages and their rows, to be changed."""
-    (tmp_path / "README.md").write_text("# Title\n")
-    (tmp_path / "docs" / "results").mkdir(parents=True)
-    for page in ("regal", "xla", "onnx"):
-        for file in (ROOT / "docs" / "results").glob(f"{page}*"):
-            shutil.copy(file, tmp_path / "docs" / "results")
-    return tmp_path
+    return with_pages(tmp_path, "regal", "xla", "onnx")
 
 
 def test_what_the_pages_show_is_in_the_rows():
@@ -62,7 +66,9 @@ def test_a_changed_row_is_caught(repository):
     assert [fault.split(": ")[2] for fault in found] == list(names)
 
 
-def test_the_launcher_says_what_differs_in_a_line_each(repository):
+def test_the_launcher_says_what_differs_in_a_line_each(tmp_path):
+    repository = with_pages(tmp_path, "xla", "onnx")
+
     def launch(*flags):
         script = ROOT / "experiments" / "results_pages.py"
         command = [sys.executable, str(script), f"--folder={repository}", *flags]

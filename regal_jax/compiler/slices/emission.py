@@ -6,7 +6,7 @@ a slice is too small for the device.
 """
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -15,8 +15,8 @@ import jax.numpy as jnp
 
 from regal_jax.compiler.barriers.emission import with_program
 from regal_jax.compiler.slices.cut import Cut
+from regal_jax.compiler.slices.groups import slice_of, slice_of_each_group
 from regal_jax.compiler.slices.regions import LAST, Region, best_region
-from regal_jax.compiler.slices.turn import Turn
 from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram
 
 TURNS = (2, 4, 8, 16)
@@ -74,13 +74,13 @@ def in_slices(
     for turns in sorted(numbers):
         unseen = 0.0 if unrolled else region.unseen_flops(turns)
         among = region.divisor // turns if devices > 1 else 1
-        made = with_program(traced, _program_in(program, region, Cut(turns, 0, among), unrolled))
-        found.append(InSlices(made, turns, unrolled, unseen))
+        forms = [_Form(Cut(turns, 0, among), unrolled)]
         if devices > 1 and "add" in region.combined.values():
-            own = _program_in(program, region, Cut(turns, 0, devices), unrolled, apart=True)
-            with contextlib.suppress(NotImplementedError):  # an op that ``vmap`` has no rule for
-                made = with_program(traced, own)
-                found.append(InSlices(made, turns, unrolled, unseen, apart=True))
+            forms.append(_Form(Cut(turns, 0, devices), unrolled, apart=True))
+        for form in forms:
+            with contextlib.suppress(NotImplementedError):  # apart: an op without a rule for vmap
+                made = with_program(traced, _program_in(program, region, form))
+                found.append(InSlices(made, turns, unrolled, unseen, form.apart))
     return found
 
 
@@ -94,16 +94,22 @@ def _is_convolution(op: FlatOp) -> bool:
     return op.steps[-1].equation.primitive.name == "conv_general_dilated"
 
 
-def _program_in(
-    program: FlatProgram, region: Region, first: Cut, unrolled: bool, *, apart: bool = False
-) -> Callable[..., Any]:
+class _Form(NamedTuple):
+    """How slices run: the first one's place, and the rest as in ``InSlices``."""
+
+    first: Cut
+    unrolled: bool
+    apart: bool = False
+
+
+def _program_in(program: FlatProgram, region: Region, form: _Form) -> Callable[..., Any]:
     """The program as a function of the flat arguments."""
     before = [n for n in range(len(program.ops)) if n not in region.own | region.after]
 
     def run(*arguments: Any) -> Any:
         known = dict(enumerate(arguments)) | dict(program.constants)
         program.run(before, known)
-        known |= _made(program, region, first, unrolled, apart, known)
+        known |= _made(program, region, form, known)
         program.run(sorted(region.after), known)
         return program.outputs(known)
 
@@ -111,14 +117,10 @@ def _program_in(
 
 
 def _made(
-    program: FlatProgram,
-    region: Region,
-    first: Cut,
-    unrolled: bool,
-    apart: bool,
-    known: Mapping[int, Any],
+    program: FlatProgram, region: Region, form: _Form, known: Mapping[int, Any]
 ) -> dict[int, Any]:
     """What a region makes of what is known."""
+    first, unrolled, apart = form
     avals, given = program.avals, {value: known[value] for value in region.given}
     whole = {value: jnp.zeros(avals[value].shape, avals[value].dtype) for value in region.stacked}
     rows = (first.among,) if apart else ()
@@ -128,7 +130,7 @@ def _made(
         )
         for value, how in region.combined.items()
     }
-    slices_of = _slice_of_each if apart else _slice
+    slices_of = slice_of_each_group if apart else slice_of
 
     def turn(carry: tuple, given: Mapping[int, Any], number: Any) -> tuple:
         whole, sums = (dict(part) for part in carry)
@@ -154,48 +156,6 @@ def _made(
     if apart:
         sums = {value: _ACROSS[region.combined[value]](one) for value, one in sums.items()}
     return whole | {value: one.astype(avals[value].dtype) for value, one in sums.items()}
-
-
-def _slice(
-    program: FlatProgram,
-    region: Region,
-    cut: Cut,
-    given: Mapping[int, Any],
-    slices: Mapping[tuple[int, int], Any] | None = None,
-) -> tuple[list[Any], list[Any]]:
-    """A slice of what a region stacks, and its part of what all combine."""
-    made = Turn(program, cut, given, slices)
-    for one in region.ops.values():
-        for step, dim in one.steps:
-            made.run(step, dim)
-    stacked = [made.slices[pair] for pair in region.stacked.items()]
-    return stacked, [made.wholes[value] for value in region.combined]
-
-
-def _slice_of_each(
-    program: FlatProgram, region: Region, cut: Cut, given: Mapping[int, Any]
-) -> tuple[list[Any], list[Any]]:
-    """The same of a slice that has a part of each of ``cut.among`` groups, which are rows of the
-    parts: devices with some groups add up these, and send each other nothing."""
-    pairs = sorted(
-        {
-            (atom, axis)
-            for one in region.ops.values()
-            for step, dim in one.steps
-            if dim is not None
-            for atom, axis in zip(step.inputs, dim.inputs, strict=True)
-            if isinstance(atom, int) and axis is not None and atom in given
-        }
-    )
-    axes = [axis for _value, axis in pairs]
-
-    def of_group(group: Any, parts: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        own = Cut(cut.among * cut.turns, group * cut.turns + cut.number)
-        return _slice(program, region, own, given, dict(zip(pairs, parts, strict=True)))
-
-    parts = [cut.take_apart(given[value], axis) for value, axis in pairs]
-    out = list(region.stacked.values()), 0
-    return jax.vmap(of_group, in_axes=(0, axes), out_axes=out)(jnp.arange(cut.among), parts)
 
 
 def _wide(dtype: Any) -> Any:

@@ -32,11 +32,6 @@ from regal_jax.graphs.importers.xla.module import ALIASES, bodies
 from regal_jax.graphs.importers.xla.text import Computation, Instruction, Module, leaves
 from regal_jax.graphs.importers.xla.trips import trip_count
 
-COLLECTIVES = (
-    *("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute"),
-    *("ragged-all-to-all", "collective-broadcast"),
-)
-
 _NOTHING = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "after-all")) | ALIASES
 _GROUPS = re.compile(r"(?:feature|batch)_group_count=(\d+)")
 _WINDOW = re.compile(r"window=\{size=([\dx]+)")

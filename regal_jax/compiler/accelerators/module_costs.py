@@ -24,10 +24,7 @@ from regal_jax.compiler.accelerators.roofline import (
     roofline_seconds,
 )
 from regal_jax.compiler.accelerators.specifications import Link, Specification
-from regal_jax.graphs.importers.xla.flops import (
-    instruction_bytes,
-    instruction_flops,
-)
+from regal_jax.graphs.importers.xla.flops import instruction_bytes, instruction_flops
 from regal_jax.graphs.importers.xla.module import ALIASES, bodies
 from regal_jax.graphs.importers.xla.text import Computation, Instruction, Module, leaves
 from regal_jax.graphs.importers.xla.trips import trip_count
@@ -107,7 +104,7 @@ class _Timeline:
     def run(self, part: Part | None, own: ModuleCosts) -> None:
         """Adds an instruction: what it is of a collective, and its own work."""
         phase = part.phase if part else None
-        if part and phase in (Phase.START, Phase.WHOLE, Phase.FUSED):
+        if part and phase is not Phase.END:
             self.idle = max(self.now, self.idle) + link_seconds(part, self.link)
             self.collectives += 1
         self.now += own.seconds

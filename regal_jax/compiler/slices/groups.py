@@ -37,22 +37,12 @@ def slice_of_each_group(
 ) -> tuple[list[Any], list[Any]]:
     """The same of a slice that has a part of each of ``cut.among`` groups. Each has a row of what
     is to be combined, so that devices with some groups need nothing of others."""
-    pairs = sorted(
-        {
-            (atom, axis)
-            for one in region.ops.values()
-            for step, dim in one.steps
-            if dim is not None
-            for atom, axis in zip(step.inputs, dim.inputs, strict=True)
-            if isinstance(atom, int) and axis is not None and atom in given
-        }
-    )
-    axes = [axis for _value, axis in pairs]
 
     def of_group(group: Any, parts: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         own = Cut(cut.among * cut.turns, group * cut.turns + cut.number)
-        return slice_of(program, region, own, given, dict(zip(pairs, parts, strict=True)))
+        return slice_of(program, region, own, given, dict(zip(region.cut, parts, strict=True)))
 
-    parts = [cut.take_apart(given[value], axis) for value, axis in pairs]
+    parts = [cut.take_apart(given[value], axis) for value, axis in region.cut]
+    axes = [axis for _value, axis in region.cut]
     out = list(region.stacked.values()), 0
     return jax.vmap(of_group, in_axes=(0, axes), out_axes=out)(jnp.arange(cut.among), parts)

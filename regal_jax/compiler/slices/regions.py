@@ -72,6 +72,7 @@ class Region(NamedTuple):
       ops: by number, in program order.
       own: those of them that don't run outside, too; the others are cheap.
       given: values that these read, and don't make.
+      cut: which of them are read in slices, and the axis.
       stacked: values that are read outside, and the axis along which slices are put together.
       combined: values that are made of all slices, and how.
       after: ops that depend on these.
@@ -82,6 +83,7 @@ class Region(NamedTuple):
     ops: Mapping[int, SlicedOp]
     own: frozenset[int]
     given: tuple[int, ...]
+    cut: tuple[Pair, ...]
     stacked: Mapping[int, int]
     combined: Mapping[int, str]
     after: frozenset[int]
@@ -272,7 +274,7 @@ def _region(
     ops: Mapping[int, SlicedOp],
     readers: Mapping[int, set[int]],
 ) -> Region:
-    alone = _alone(own, ops, readers)
+    alone, given = _alone(own, ops, readers), _given(ops)
     stacked, combined, inside = {}, {}, 0
     for one in own.values():
         for value, axis in one.made:
@@ -287,7 +289,8 @@ def _region(
     return Region(
         ops,
         alone,
-        tuple(sorted(_given(ops))),
+        tuple(sorted({value for value, _ in given})),
+        tuple(sorted((value, axis) for value, axis in given if isinstance(axis, int))),
         stacked,
         combined,
         _after(program, alone),
@@ -307,11 +310,11 @@ def _alone(
     return frozenset(found)
 
 
-def _given(ops: Mapping[int, SlicedOp]) -> set[int]:
+def _given(ops: Mapping[int, SlicedOp]) -> set[tuple[int, Axis]]:
     """What ops read whole, or in slices that none of them makes."""
     made = {pair for one in ops.values() for pair in one.made}
     read = {pair for one in ops.values() for pair in one.reads}
-    return {value for value, _ in read - made}
+    return read - made
 
 
 def _after(program: FlatProgram, own: frozenset[int]) -> frozenset[int]:

@@ -75,9 +75,8 @@ def _updated_parameter(body: Computation, one: Instruction) -> int | None:
     """The number of the parameter that an instruction of a fusion updates, or None."""
     if one.opcode not in _UPDATES:
         return None
-    source = body.instructions[one.operands[0]]
-    while source.opcode in ("bitcast", "copy", "convert", "get-tuple-element"):
-        source = body.instructions[source.operands[0]]
+    copies = ("bitcast", "copy", "convert", "get-tuple-element")
+    source = body.source(one.operands[0], copies)
     return int(source.arguments) if source.opcode == "parameter" else None
 
 

@@ -4,22 +4,19 @@ from regal_jax.compiler.accelerators.collectives import Phase, link_seconds, par
 from regal_jax.compiler.accelerators.module_costs import module_costs
 from regal_jax.compiler.accelerators.specifications import SPECIFICATIONS, Link
 from regal_jax.graphs.importers.xla.text import parse_module
+from tests.compiler.accelerators.modules import ADD
 
 LINK = Link(bytes_per_second=1e9, latency=1e-5, step_latency=1e-6)
 H100, V5E = SPECIFICATIONS["h100"], SPECIFICATIONS["v5e"]
 
 ONE = """
 HloModule one, is_scheduled=true, replica_count=1, num_partitions=8
-add {
-  x = f32[] parameter(0)
-  y = f32[] parameter(1)
-  ROOT sum = f32[] add(x, y)
-}
+ADD
 ENTRY main {
   a = f32[1024]{0:S(1)} parameter(0)
   ROOT out = f32[1024] KIND(a), GROUPS, to_apply=add
 }
-"""
+""".replace("ADD", ADD)
 
 
 def part(kind, groups):
@@ -67,11 +64,7 @@ def test_one_device_sends_nothing():
 
 BESIDE = """
 HloModule beside, is_scheduled=true, num_partitions=8
-add {
-  x = f32[] parameter(0)
-  y = f32[] parameter(1)
-  ROOT sum = f32[] add(x, y)
-}
+ADD
 ENTRY main {
   a = f32[8388608] parameter(0)
   first = f32[8388608] all-reduce-start(a), to_apply=add
@@ -82,7 +75,7 @@ WORK
   ends = f32[8388608] all-reduce-done(second)
   ROOT out = (f32[8388608], f32[8388608]) tuple(done, ends)
 }
-"""
+""".replace("ADD", ADD)
 RING = 6.6e-6 + 14 * 0.6e-6 + 1.75 * 2**25 / (0.8 * 450e9)
 KERNEL = 2.3e-6 + 2 * 2**22 / (0.8 * 3.35e12)
 

@@ -3,6 +3,7 @@ import pytest
 from regal_jax.compiler.accelerators.module_costs import module_costs
 from regal_jax.compiler.accelerators.specifications import SPECIFICATIONS
 from regal_jax.graphs.importers.xla.text import parse_module
+from tests.compiler.accelerators.modules import ADD
 
 H100, V5E = SPECIFICATIONS["h100"], SPECIFICATIONS["v5e"]
 
@@ -139,11 +140,7 @@ def test_a_stack_is_written_a_row_at_a_time(kind):
 
 COLLECTIVES = """
 HloModule collectives, is_scheduled=true
-add {
-  x = f32[] parameter(0)
-  y = f32[] parameter(1)
-  ROOT sum = f32[] add(x, y)
-}
+ADD
 ENTRY main {
   a = f32[8] parameter(0)
   start = (f32[8], f32[32]) all-gather-start(a), dimensions={0}
@@ -154,7 +151,7 @@ ENTRY main {
   whole = f32[32] all-reduce(done), to_apply=add
   ROOT out = (f32[32], f32[32]) tuple(whole, waited)
 }
-"""
+""".replace("ADD", ADD)
 
 
 def test_what_runs_beside_collectives():

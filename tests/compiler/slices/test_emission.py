@@ -46,7 +46,7 @@ def test_each_of_several_devices_may_have_a_part_of_a_slice(name):
 
 
 def test_devices_send_nothing_to_slice_what_they_have_parts_of():
-    run_on_devices(ON_DEVICES, 4)
+    assert run_on_devices(ON_DEVICES, 4) == ""
 
 
 ON_DEVICES = """

@@ -101,13 +101,7 @@ def _made(body: Computation) -> list[Instruction]:
     """What a fusion's body makes, by what it has another name of."""
     root = body.instructions[body.root]
     made = root.operands if root.opcode == "tuple" else (root.name,)
-    return [body.instructions[_renamed(body, name)] for name in made]
-
-
-def _renamed(body: Computation, name: str) -> str:
-    while (one := body.instructions[name]).opcode == "bitcast":
-        name = one.operands[0]
-    return name
+    return [body.source(name, ("bitcast",)) for name in made]
 
 
 def _update(body: Computation, one: Instruction) -> Instruction:

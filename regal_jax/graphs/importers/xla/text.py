@@ -8,7 +8,7 @@ import dataclasses
 import graphlib
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple, Union
 
 from regal_jax.errors import ImporterError
@@ -88,6 +88,13 @@ class Computation:
     name: str
     instructions: Mapping[str, Instruction]
     root: str
+
+    def source(self, name: str, opcodes: Collection[str]) -> Instruction:
+        """What an instruction is made of by instructions of these opcodes alone, each of its first
+        operand; the instruction itself, if it is of another."""
+        while (one := self.instructions[name]).opcode in opcodes:
+            name = one.operands[0]
+        return one
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,36 +21,30 @@ def trip_count(module: Module, computation: Computation, loop: Instruction) -> i
     test = condition.instructions[condition.root]
     if test.opcode != "compare" or test.attribute("direction") != "LT":
         return None
-    counter, bound = (_source(condition, name) for name in test.operands)
+    counter, bound = (condition.source(name, _COPIES) for name in test.operands)
     limit, index = _constant(bound), counter.attribute("index")
     step = _step(body, index) if index else None
     if index is None or limit is None or not step or step < 0:
         return None
-    start = _constant(_source(computation, _element(computation, loop.operands[0], index))) or 0
+    start = _constant(_element(computation, loop.operands[0], index)) or 0
     return max(-(-(limit - start) // step), 0)
 
 
 def _step(body: Computation, index: str) -> int | None:
     """What a loop's body adds to an element of its state."""
-    added = _source(body, _element(body, body.root, index))
+    added = _element(body, body.root, index)
     if added.opcode != "add":
         return None
-    one, other = (_source(body, name) for name in added.operands)
+    one, other = (body.source(name, _COPIES) for name in added.operands)
     counter, step = (other, one) if one.opcode == "constant" else (one, other)
     return _constant(step) if counter.attribute("index") == index else None
 
 
-def _element(computation: Computation, name: str, index: str) -> str:
-    """The name of an element of a tuple that is written out, or of what has it."""
+def _element(computation: Computation, name: str, index: str) -> Instruction:
+    """What an element of a tuple that is written out is a copy of; else what has it."""
     one = computation.instructions[name]
-    return one.operands[int(index)] if one.opcode == "tuple" else name
-
-
-def _source(computation: Computation, name: str) -> Instruction:
-    """What an instruction is a copy of."""
-    while (one := computation.instructions[name]).opcode in _COPIES:
-        name = one.operands[0]
-    return one
+    name = one.operands[int(index)] if one.opcode == "tuple" else name
+    return computation.source(name, _COPIES)
 
 
 def _constant(one: Instruction) -> int | None:

@@ -124,7 +124,8 @@ def _closure(pairs: np.ndarray, num_ops: int) -> np.ndarray:
     descendants = np.zeros((num_ops, (num_ops + 63) // 64), np.uint64)
     for edge in range(len(pairs) - 1, -1, -1):
         before, after = pairs[edge, 0], pairs[edge, 1]
-        descendants[before] |= descendants[after]
+        for word in range(descendants.shape[1]):  # of whole rows Numba compiles seconds longer
+            descendants[before, word] |= descendants[after, word]
         descendants[before, after // 64] |= np.uint64(1) << np.uint64(after % 64)
     return descendants
 
@@ -141,7 +142,8 @@ def _necessary(pairs: np.ndarray, descendants: np.ndarray) -> np.ndarray:
         bit = np.uint64(1) << np.uint64(after % 64)
         if implied[after // 64] & bit == 0:
             keep[edge] = True
-            implied |= descendants[after]
+            for word in range(len(implied)):
+                implied[word] |= descendants[after, word]
     return keep
 
 

@@ -67,8 +67,9 @@ def lower_ground(side, ground, in_use, limit, ops_left, most_sets):
     tree = _tree(most_sets, num_ops, ops_left)
     work = _scratch(num_ops, most_sets)
     tree.in_use[0], tree.roots[0] = in_use, 0
-    count, waiting, bucket, found, more = 1, 1, 0, -1, np.int64(2) ** 62
-    status = EXHAUSTED
+    # Of a literal number Numba compiles what it is given to twice.
+    count, bucket, found, more = np.int64(1), np.int64(0), np.int64(-1), np.int64(2) ** 62
+    waiting, status = 1, EXHAUSTED
     num_first = _first_ready(side, ground, work)
     first = work.ready[:num_first].copy()
     while waiting > 0 and status == EXHAUSTED:
@@ -253,7 +254,7 @@ def _ready_after(side, ground, work, op, count):
 @inlined
 def _all_ready(side, ground, work, first, length):
     """The ops that are ready after a chain, but for lazy ones."""
-    count = 0
+    count = np.int64(0)
     for op in first:
         if not ground.inside[op]:
             work.ready[count] = op

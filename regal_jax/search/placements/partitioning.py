@@ -240,7 +240,7 @@ def _bisection(
     even = _heaviest_first(whole.weight, shares)
     loads = np.bincount(even, whole.weight, 2).astype(np.int64)
     limit = np.maximum(((1 + tolerance) * shares * total).astype(np.int64), loads)
-    starts = [*(_cut_order(whole, order, limit) for order in orders), even]
+    starts = [*(_cut_order(whole, order.astype(np.int64), limit) for order in orders), even]
     refined = [_refined(whole, start, limit) for start in starts]
     return min(refined, key=lambda result: result[0])[1]
 

@@ -87,5 +87,5 @@ def source_files() -> list[Path]:
 
 def _compiled(function: Callable, **options: Any) -> Any:
     """Without what C could call, either: that takes a tenth of the time to compile."""
-    settings = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-    return numba.njit(**settings, **options)(stamped(function))
+    options |= {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    return numba.njit(**options)(stamped(function))

@@ -124,10 +124,16 @@ def _closure(pairs: np.ndarray, num_ops: int) -> np.ndarray:
     descendants = np.zeros((num_ops, (num_ops + 63) // 64), np.uint64)
     for edge in range(len(pairs) - 1, -1, -1):
         before, after = pairs[edge, 0], pairs[edge, 1]
-        for word in range(descendants.shape[1]):  # of whole rows Numba compiles seconds longer
-            descendants[before, word] |= descendants[after, word]
+        _unite(descendants[before], descendants[after])
         descendants[before, after // 64] |= np.uint64(1) << np.uint64(after % 64)
     return descendants
+
+
+@numba.njit(cache=True)
+def _unite(words: np.ndarray, others: np.ndarray) -> None:
+    """Adds a set of bits to another, word by word: Numba's own ``|=`` compiles for seconds."""
+    for word in range(len(words)):
+        words[word] |= others[word]
 
 
 @numba.njit(cache=True)
@@ -142,8 +148,7 @@ def _necessary(pairs: np.ndarray, descendants: np.ndarray) -> np.ndarray:
         bit = np.uint64(1) << np.uint64(after % 64)
         if implied[after // 64] & bit == 0:
             keep[edge] = True
-            for word in range(len(implied)):
-                implied[word] |= descendants[after, word]
+            _unite(implied, descendants[after])
     return keep
 
 

@@ -240,7 +240,7 @@ def _bisection(
     even = _heaviest_first(whole.weight, shares)
     loads = np.bincount(even, whole.weight, 2).astype(np.int64)
     limit = np.maximum(((1 + tolerance) * shares * total).astype(np.int64), loads)
-    starts = [*(_cut_order(whole, order.astype(np.int64), limit) for order in orders), even]
+    starts = [*(_cut_order(whole, order, limit) for order in orders), even]
     refined = [_refined(whole, start, limit) for start in starts]
     return min(refined, key=lambda result: result[0])[1]
 
@@ -282,13 +282,13 @@ def _clusters_together(whole: _Hypergraph) -> np.ndarray:
 
 
 def _starting_orders(graph: ComputationGraph, seed: int) -> list[np.ndarray]:
+    """int64[O] each, as all orders here: kernels compile once."""
     rng = np.random.default_rng(seed)
     ends = graph.edges[:, 0], graph.edges[:, 2]
     neighbours = ragged_rows(np.concatenate(ends), np.concatenate(ends[::-1]), graph.num_ops)
+    simple = graph.topological_order, rules.depth_first(graph), precedence.nearest_end_first(graph)
     return [
-        graph.topological_order,
-        rules.depth_first(graph),
-        precedence.nearest_end_first(graph),
+        *(order.astype(np.int64) for order in simple),
         *(_surroundings(neighbours, rng.permutation(graph.num_ops)) for _ in range(RANDOM_STARTS)),
     ]
 

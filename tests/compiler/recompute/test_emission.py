@@ -1,3 +1,4 @@
+import os
 import re
 
 import jax
@@ -99,8 +100,9 @@ def test_constant_arrays_compute_the_same(function, near):
     assert_same_twice(function, near)
 
 
-WITH_SCATTERS = {"xla_cpu_use_fusion_emitters": True} if jax.__version_info__ < (0, 11) else {}
-"""Compiler options: without these emitters scatters become loops."""
+EMITTERS = "xla_cpu_use_fusion_emitters"
+WITH_SCATTERS = {EMITTERS: True} if EMITTERS in os.environ["XLA_FLAGS"] else {}
+"""Compiler options: scatters become loops without the emitters that tests go without."""
 
 
 def test_what_a_scatter_writes_upon_is_no_copy():

@@ -23,12 +23,13 @@ EVALUATIONS = functools.partial(one_or_samples, samples=SAMPLES)
 )
 def run_next_op(problem: PlacementProblem, budget: Budget) -> Result:
     """Learned choices of which ready op is next, for the least memory of one device (ours):
-    "greedy", or the best of as many orders drawn as evaluations ("sample").
+    "greedy", or the best of as many orders drawn as evaluations ("sample"), by other weights.
 
     Not for several microbatches of a step, of which it runs too much at once.
     """
     count = _count("next_op", problem, budget)
-    path = budget.options.policy or shipped_policy("peak_memory", "next_op")
+    system = "next_op" if count else "next_op_greedy"
+    path = budget.options.policy or shipped_policy("peak_memory", system)
     params, config, _ = checkpoints.load_policy(path, NextOpConfig)
     return _best(problem, budget, next_op_policy(config).network(params), count, 1.0)
 

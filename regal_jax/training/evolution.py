@@ -1,5 +1,5 @@
 """Evolution of a policy's parameters by CMA-ES (Hansen 2016, "The CMA Evolution Strategy: A
-Tutorial", arXiv 1604.00772), for the best of a few schedules.
+Tutorial", arXiv 1604.00772), for the best of a few schedules, or for the most likely one.
 
 Imitation makes good choices likely, one by one. What counts is the best schedule of those drawn:
 its cost has no gradient, but parameters can be compared by it, on the same graphs with the same
@@ -34,9 +34,9 @@ class Evolution:
     Attributes:
       epochs: each ends with a validation. batch_size: graphs a step.
       population: parameters that are drawn in a step; the better half counts.
-      samples: drawn schedules of a graph, the best of which counts.
+      samples: drawn schedules of a graph, the best of which counts; 0: the most likely one does.
       spread: standard deviation of the first parameters that are drawn.
-      validation_samples: of a validation graph.
+      validation_samples: the same of a validation graph.
       seed: of everything random.
     """
 
@@ -68,9 +68,9 @@ def learner(
 ) -> Learner:
     """Evolution for ``trainer.fit``, on the host: samples are compiled kernels'.
 
-    Raises OptionError for a population below two, no samples, or a spread that isn't above 0.
+    Raises OptionError for a population below two, samples below 0, or a spread that isn't above 0.
     """
-    if config.population < 2 or config.samples < 1 or not config.spread > 0:
+    if config.population < 2 or config.samples < 0 or not config.spread > 0:
         raise OptionError(
             "evolution takes a population of two or more, samples, and a spread above 0; got"
             f" {config.population}, {config.samples} and {config.spread}"

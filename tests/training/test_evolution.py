@@ -120,7 +120,7 @@ def test_the_best_of_samples_gets_better():
     assert np.mean(costs[-5:]) < np.mean(costs[:5]) - 0.02
 
 
-@pytest.mark.parametrize("wrong", [{"population": 1}, {"samples": 0}, {"spread": float("nan")}])
+@pytest.mark.parametrize("wrong", [{"population": 1}, {"samples": -1}, {"spread": float("nan")}])
 def test_what_cannot_evolve_is_refused(tmp_path, wrong):
     with pytest.raises(OptionError, match="a population of two or more, samples, and a spread"):
         run(tmp_path, config=dataclasses.replace(CONFIG, **wrong))

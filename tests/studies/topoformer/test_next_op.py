@@ -17,19 +17,25 @@ from regal_jax.training.settings import graphs_fingerprint
 from tests.experiments.test_launchers import launch
 from tests.experiments.test_launchers_ablations import SMOKE
 
-FLAGS = Path(__file__).parents[3] / "experiments" / "flags" / "small" / "next_op.flags"
+FLAGS = Path(__file__).parents[3] / "experiments" / "flags" / "small"
 
 
 @pytest.fixture(scope="module")
 def settings():
+    return read("next_op")
+
+
+def read(name):
     values, defaults = FlagValues(), Settings(output_dir="results")
     flags.define(defaults, values)
-    values(["", f"--flagfile={FLAGS}"])
+    values(["", f"--flagfile={FLAGS / name}.flags"])
     return flags.read(defaults, values)
 
 
-def test_the_flags_are_those_of_the_shipped_policy(settings):
-    _, config, about = load_policy(shipped_policy("peak_memory", "next_op"), NextOpConfig)
+@pytest.mark.parametrize("system", ["next_op", "next_op_greedy"])
+def test_the_flags_are_those_of_the_shipped_policy(system):
+    settings = read(system)
+    _, config, about = load_policy(shipped_policy("peak_memory", system), NextOpConfig)
     assert config == NextOpConfig()
     assert about["training"] == dataclasses.asdict(settings.training)
     for name in ("train_ops", "train_graphs", "copies", "dataset", "epoch_graphs"):

@@ -25,7 +25,7 @@ from regal_jax.studies.compiler import device_tables, evaluation_speed, memory_b
 from regal_jax.studies.compiler import tables as compiler_tables
 from regal_jax.studies.flags import option
 from regal_jax.studies.gflownet import tables as gflownet_tables
-from regal_jax.studies.one_shot.tables import PUBLISHED_TPCH, gaps, makespans
+from regal_jax.studies.one_shot.tables import PUBLISHED_JOB_SHOPS, PUBLISHED_TPCH, gaps, makespans
 from regal_jax.studies.proofs import report as proofs_report
 from regal_jax.studies.regal import limits_report, method_times
 from regal_jax.studies.regal.tables import paper_of, reference_of, table_1
@@ -132,7 +132,7 @@ def gaps_of_machines(rows: Sequence[Row]) -> str:
         "Percent above the best known makespans (where none is known: the best in the table), mean"
         " and\n95 % interval over graphs, whose number stands beside the setting."
     )
-    return f"{caption}\n\n{tables.markdown_table(gaps(rows, best))}\n"
+    return f"{caption}\n\n{tables.markdown_table(gaps(rows, best, PUBLISHED_JOB_SHOPS))}\n"
 
 
 def makespans_of_tpch(rows: Sequence[Row]) -> str:

@@ -11,7 +11,7 @@ from regal_jax.errors import OptionError
 from regal_jax.policies.choosing import NOISE, RULE, NextOpConfig
 from regal_jax.search.orders.choices import NEXT_OP
 from regal_jax.training import checkpoints, evolution
-from regal_jax.training.choosing import example, train_choosing
+from regal_jax.training.choosing import drawn, example, train_choosing
 from regal_jax.training.evolution import Evolution
 from regal_jax.training.trainer import changed
 from tests.training.cases import stopped, whole_as_resumed
@@ -104,6 +104,19 @@ def test_a_policy_begins_as_its_rule(tmp_path):
     rule = [RULE.get(name, 0.0) / NOISE for name in NEXT_OP.kernel.NAMES]
     np.testing.assert_allclose(params["weights"], rule, atol=1e-6)
     assert about["validation_cost"] >= 1.0
+
+
+def test_without_samples_the_most_likely_schedule_counts():
+    held_out = [example(NEXT_OP, graph) for graph in fresh(0)]
+    config = Evolution(population=2, samples=0, spread=1e-9, validation_samples=0)
+    learner = evolution.learner(NextOpConfig(), config, held_out, 1)
+    state = learner.init(jax.random.key(0), None)
+    network = NEXT_OP.linear(dict(RULE))
+    greedy = [drawn(one, network, 0) for one in held_out]
+    _, metrics = learner.update(jax.random.key(0), state, held_out)
+    assert metrics["cost"] == pytest.approx(np.mean(np.log(greedy)))
+    best, of_both = learner.validate(state.params)
+    assert best == of_both["validation_greedy"] == pytest.approx(np.mean(greedy))
 
 
 def test_the_best_of_samples_gets_better():

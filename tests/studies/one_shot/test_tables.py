@@ -74,6 +74,12 @@ def test_published_makespans_stand_below_ours():
     assert other == {"method": "PPO, published", "s (2)": "7.5"}
 
 
+def test_published_gaps_stand_below_ours():
+    *ours, other = tables.gaps(ROWS, {}, {"s": {"SLIM": 13.4}, "elsewhere": {"SLIM": 1.0}})
+    assert ours == tables.gaps(ROWS, {})
+    assert other == {"method": "SLIM, published", "s (2)": "13.4"}
+
+
 def test_graphs_that_are_not_asked_for_do_not_count():
     line = tables.summary(ROWS, "s", GRAPHS[:1], ["spt"])[0]
     assert (line.makespan.mean, line.graphs) == (180, 1)

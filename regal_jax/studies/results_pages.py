@@ -268,6 +268,9 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "topoformer_encoders": functools.partial(
             topoformer_tables.page, topoformer_tables.PAPER_TABLE_3
         ),
+        "topoformer_decoders": functools.partial(
+            topoformer_tables.page, topoformer_tables.PAPER_TABLE_4
+        ),
         "xla": compiler_tables.xla_page,
         "xla_groups": compiler_tables.xla_groups_page,
         "onnx": compiler_tables.onnx_page,

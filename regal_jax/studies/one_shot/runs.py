@@ -18,21 +18,29 @@ WARM_UP = 100
 
 def runs(policy: Path | None, settings: Comparison, learned: str = LEARNED) -> list[Run]:
     """The rows of a table: --methods, greedy and sampled schedules of the policy for the learned
-    one."""
+    one. A method's generation may stand behind it: "noisy_rule backwards"."""
     found: list[Run] = []
-    for method in settings.methods:
+    for name in settings.methods:
+        method, _, generation = name.partition(" ")
+        options = {"generation": generation} if generation else {}
         if method in SAMPLED:
             given = policy if method == learned else None
-            found += sampled(method, method, given, settings)
+            found += sampled(name, method, given, settings, options)
         else:
-            found += [baseline(method, settings)]
+            found += [baseline(method, settings, options)]
     return found
 
 
-def sampled(name: str, method: str, policy: Path | None, settings: Comparison) -> list[Run]:
+def sampled(
+    name: str,
+    method: str,
+    policy: Path | None,
+    settings: Comparison,
+    options: Mapping[str, Any] = NONE,
+) -> list[Run]:
     """A method's schedules, greedy and the best of N samples (section 5)."""
-    greedy = {"policy": policy, "decoding": "greedy"}
-    drawn = {"policy": policy, "decoding": "sample"}
+    greedy = {"policy": policy, "decoding": "greedy", **options}
+    drawn = {"policy": policy, "decoding": "sample", **options}
     return [
         Run(f"{name} greedy", method, 1, options=greedy, warm_up=1),
         *(

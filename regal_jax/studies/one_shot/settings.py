@@ -47,7 +47,7 @@ class Training(Graphs):
 class Comparison(Executor):
     """What to run, and its budgets (section 5, appendices D and G)."""
 
-    methods: tuple[str, ...] = option(METHODS, "What to run.")
+    methods: tuple[str, ...] = option(METHODS, "What to run, 'NAME' or 'NAME GENERATION'.")
     test_samples: tuple[int, ...] = option((16, 64, 256), "Rankings sampled by a policy, S(N).")
     random_samples: int = option(256, "Priorities of random_search.")
     search_evaluations: int = option(5000, "Budget of brkga and justification.")

@@ -23,7 +23,7 @@ Policies = Mapping[str, Path | None]
 def policies(found: Mapping[str, GraphCorpus], folder: Path, settings: Settings) -> Policies:
     """The policies to test: --policy, the shipped ones, or one trained for each corpus; none
     without one_shot among --methods."""
-    if LEARNED not in settings.methods:
+    if LEARNED not in (name.partition(" ")[0] for name in settings.methods):
         return {}
     if settings.policy is not None:
         return dict.fromkeys(found, policy_file(settings.policy))

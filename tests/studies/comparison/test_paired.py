@@ -50,6 +50,13 @@ def test_samples_are_compared_with_as_many_and_greedy_schedules_with_rules():
     assert found == [("1", "`other`"), ("1", "`spt`"), ("16", "`other`")]
 
 
+def test_a_method_keeps_what_stands_before_its_decoding_and_budget():
+    labels = ("one_shot S(16)", "rule S(16)", "rule backwards S(16)", "regal 16 trials")
+    rows = rows_of({label: {"a": [float(2 + at)]} for at, label in enumerate(labels)})
+    found = [line["over"] for line in paired_table(rows, "one_shot")]
+    assert found == ["`rule`", "`rule backwards`", "`regal`"]
+
+
 def test_a_method_without_rows_has_no_table():
     assert paired_table(rows_of({"brkga 10": {"a": [1.0]}}), "regal") == []
 

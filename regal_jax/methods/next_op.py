@@ -23,7 +23,8 @@ EVALUATIONS = functools.partial(one_or_samples, samples=SAMPLES)
 )
 def run_next_op(problem: PlacementProblem, budget: Budget) -> Result:
     """Learned choices of which ready op is next, for the least memory of one device (ours):
-    "greedy", or the best of as many orders drawn as evaluations ("sample"), by other weights.
+    "greedy", or the best of as many orders drawn as evaluations ("sample"), each by weights that
+    were learned for it.
 
     Not for several microbatches of a step, of which it runs too much at once.
     """

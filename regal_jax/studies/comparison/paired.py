@@ -1,6 +1,5 @@
 """One method against each other one of the same budget, paired by graph."""
 
-import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,9 +10,6 @@ from regal_jax.datasets.zoo.card import card
 from regal_jax.reporting import statistics
 from regal_jax.reporting.results import Row
 from regal_jax.studies.comparison import searches
-
-_DECODING = re.compile(r"(greedy|sample|beam|guided)$|S\(|\d")
-"""What a word behind a method's name in a label begins as."""
 
 
 def paired_table(
@@ -61,8 +57,7 @@ def _line(
 
 def _method(label: str) -> str:
     """The words before the decoding and the budget: "noisy_rule backwards" of one with "S(16)"."""
-    words = itertools.takewhile(lambda word: not _DECODING.match(word), label.split())
-    return " ".join(words)
+    return re.split(r" (?=greedy|sample|beam|guided|S\(|\d)", label)[0]
 
 
 def _budget(label: str) -> int:

@@ -21,14 +21,19 @@ def runs(policy: Path | None, settings: Comparison, learned: str = LEARNED) -> l
     one. A method's generation may stand behind it: "noisy_rule backwards"."""
     found: list[Run] = []
     for name in settings.methods:
-        method, _, generation = name.partition(" ")
-        options = {"generation": generation} if generation else {}
+        method, options = asked(name)
         if method in SAMPLED:
             given = policy if method == learned else None
             found += sampled(name, method, given, settings, options)
         else:
             found += [baseline(method, settings, options)]
     return found
+
+
+def asked(name: str) -> tuple[str, dict[str, str]]:
+    """A method of --methods, and the options that stand behind it: its generation, if any."""
+    method, _, generation = name.partition(" ")
+    return method, {"generation": generation} if generation else {}
 
 
 def sampled(

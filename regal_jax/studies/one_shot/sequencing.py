@@ -39,7 +39,8 @@ class Settings(Output, GivenPolicy, Comparison, Graphs):
 
 def run(settings: Settings, folder: Path) -> None:
     """Trains the policy unless one is given, runs everything, and prints a table a setting."""
-    found = policy(settings, folder) if LEARNED in settings.methods else None
+    methods = [runs.asked(name)[0] for name in settings.methods]
+    found = policy(settings, folder) if LEARNED in methods else None
     some = runs.runs(found, settings, LEARNED)
     tests: list[tuple[comparison.Graphs, Mapping[str, Bounds]]] = []
     if settings.settings:

@@ -17,7 +17,6 @@ Costs = Mapping[str, Mapping[str, Sequence[float] | np.ndarray]]
 """By method and graph, a number a seed."""
 Published = Mapping[str, Mapping[str, float]]
 """Means by setting and method; our methods by their label without numbers."""
-NONE: Published = MappingProxyType({})
 
 PUBLISHED_TPCH: Published = MappingProxyType(paper_numbers.values("ppo_bihyb_tpch", "makespan"))
 """Means over the 10 test graphs, from PPO-BiHyb's public page (its shortest job first is spt).
@@ -96,7 +95,7 @@ def summary(
 
 
 def gaps(
-    rows: Sequence[dict], known: Mapping[str, float], published: Published = NONE
+    rows: Sequence[dict], known: Mapping[str, float], published: Published | None = None
 ) -> list[dict[str, str]]:
     """Percent above the best known makespans, or where none is known the best of the rows: a line a
     method, a column a setting, means and 95 % intervals over graphs; then published ones."""
@@ -109,7 +108,7 @@ def gaps(
             for method, by_graph in costs.items()
         }
 
-    return _with_published(_by_setting(rows, values, ".1f"), published)
+    return _with_published(_by_setting(rows, values, ".1f"), published or {})
 
 
 def makespans(rows: Sequence[dict], published: Published) -> list[dict[str, str]]:

@@ -3,18 +3,16 @@
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from regal_jax.policies.one_shot.policy import OneShotConfig
 from regal_jax.reporting import progress
 from regal_jax.studies.one_shot.corpora import GraphCorpus
+from regal_jax.studies.one_shot.runs import NONE, asked
 from regal_jax.studies.one_shot.settings import LEARNED, Settings, Training
 from regal_jax.studies.settings import policy_file
 from regal_jax.training import checkpoints
 from regal_jax.training.one_shot import OneShotTraining, train_one_shot
-
-NONE: Mapping[str, Any] = MappingProxyType({})
 
 Policies = Mapping[str, Path | None]
 """Policy files by setting; None is the shipped one for the graph at hand."""
@@ -23,7 +21,7 @@ Policies = Mapping[str, Path | None]
 def policies(found: Mapping[str, GraphCorpus], folder: Path, settings: Settings) -> Policies:
     """The policies to test: --policy, the shipped ones, or one trained for each corpus; none
     without one_shot among --methods."""
-    if LEARNED not in (name.partition(" ")[0] for name in settings.methods):
+    if LEARNED not in (asked(name)[0] for name in settings.methods):
         return {}
     if settings.policy is not None:
         return dict.fromkeys(found, policy_file(settings.policy))

@@ -24,6 +24,7 @@ from regal_jax.studies.comparison.paired import architectures, paired_table
 from regal_jax.studies.compiler import device_tables, evaluation_speed, memory_budget
 from regal_jax.studies.compiler import tables as compiler_tables
 from regal_jax.studies.flags import option
+from regal_jax.studies.gflownet import convergence
 from regal_jax.studies.gflownet import tables as gflownet_tables
 from regal_jax.studies.one_shot.tables import PUBLISHED_JOB_SHOPS, PUBLISHED_TPCH, gaps, makespans
 from regal_jax.studies.proofs import report as proofs_report
@@ -257,6 +258,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "gflownet_temperature": gflownet_tables.page_of_means,
         "gflownet_draws": gflownet_tables.page_of_means,
         "gflownet_loss": gflownet_tables.page_of_means,
+        "gflownet_convergence": convergence.page,
         "topoformer_layered": functools.partial(
             topoformer_tables.page, topoformer_tables.PAPER_TABLE_1
         ),

@@ -95,6 +95,18 @@ def test_gflownet_sizes_smoke(tmp_path):
     assert len(seeds) == 3 * 2
 
 
+def test_gflownet_convergence_smoke(tmp_path):
+    output = launch_again("gflownet_convergence", tmp_path)
+    small, real = output.split("Real graphs: 1 graph, 1 training.")
+    assert "Small graphs: 2 graphs, 1 training." in small
+    assert "total variation [%]" in small
+    assert "total variation [%]" not in real
+    rows = rows_of(tmp_path / "results.csv")
+    value = {(r["setting"], r["graph"], r["method"], r["metric"]): float(r["value"]) for r in rows}
+    assert len(value) == len(rows) == 2 * 2 * 8 + 2 * 6
+    assert all(0 <= v <= 100 for (*_, m), v in value.items() if m.startswith(("total", "eff")))
+
+
 @pytest.mark.parametrize(
     ("name", "flag", "message"),
     [
@@ -102,6 +114,7 @@ def test_gflownet_sizes_smoke(tmp_path):
         ("gflownet_real", "--targets=none.toml", "none.toml"),
         ("gflownet_temperature", "--regimes=cold", "regimes: 'cold' is neither T nor LOW:HIGH"),
         ("gflownet_loss", "--losses=mse", "losses: mse: not of log_partition_variance"),
+        ("gflownet_convergence", "--temperatures=1,0", "temperature must be a positive number"),
         ("gflownet_sizes", "--spreads=wide", "spreads: 'wide' is no number"),
         ("gflownet_sizes", "--spreads=9", "spread must be between 0 and 4, got 9.0"),
     ],

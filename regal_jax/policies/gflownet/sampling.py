@@ -33,8 +33,7 @@ def draw(
     Raises:
       OptionError: for a temperature that isn't a positive number, or less than one schedule.
     """
-    if not (np.isfinite(temperature) and temperature > 0):
-        raise OptionError(f"temperature must be a positive number, got {temperature}")
+    check_temperature(temperature)
     if count < 1:
         raise OptionError(f"the number of samples must be at least 1, got {count}")
     log_temperature = jnp.float32(np.log(temperature))
@@ -45,6 +44,12 @@ def draw(
         parts.append(_draw(own, params, inputs, log_temperature, policy, num_devices, some))
     joined = jax.tree.map(lambda *rows: np.concatenate([np.asarray(r) for r in rows]), *parts)
     return jax.tree.map(lambda rows: rows[:count], joined)
+
+
+def check_temperature(temperature: float) -> None:
+    """Raises OptionError for what isn't a positive number."""
+    if not (np.isfinite(temperature) and temperature > 0):
+        raise OptionError(f"temperature must be a positive number, got {temperature}")
 
 
 @functools.partial(jax.jit, static_argnames=("policy", "num_devices", "count"))

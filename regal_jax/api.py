@@ -16,7 +16,7 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.environments.platform import Platform
 from regal_jax.environments.rcpsp import checker as rcpsp_checker
 from regal_jax.environments.schedule import Schedule
-from regal_jax.errors import OptionError
+from regal_jax.errors import OptionError, ParameterError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.options import Budget, OnProgress, Options, Result
 from regal_jax.registry import Method
@@ -88,11 +88,10 @@ def run(plan: Plan, on_progress: OnProgress | None = None) -> Schedule:
     budget = plan.budget
     if on_progress is not None:
         budget = budget._replace(on_progress=on_progress)
-    if plan.target is None:
-        result = plan.method.run(plan.problem, budget)
-    else:
-        assert isinstance(plan.problem, PlacementProblem)
-        result = _robust().best_on_target(plan.problem, plan.method.name, budget, plan.target)
+    try:
+        result = _searched(plan, budget)
+    except ParameterError as error:
+        raise ParameterError(f"{budget.options.policy or 'shipped'}: {error}") from None
     _check_result(result, plan.method.name)
     compiled = compile_clock.seconds() - plan.compiled
     return result.schedule.replace(
@@ -104,6 +103,13 @@ def run(plan: Plan, on_progress: OnProgress | None = None) -> Schedule:
         seconds=round(time.perf_counter() - plan.begin - compiled, 6),
         compile_seconds=round(compiled, 6),
     )
+
+
+def _searched(plan: Plan, budget: Budget) -> Result:
+    if plan.target is None:
+        return plan.method.run(plan.problem, budget)
+    assert isinstance(plan.problem, PlacementProblem)
+    return _robust().best_on_target(plan.problem, plan.method.name, budget, plan.target)
 
 
 def _robust() -> Any:

@@ -62,6 +62,10 @@ class OptionError(RegalError):
     """An option (number of devices, evaluations, method, objective) out of its range."""
 
 
+class ParameterError(RegalError):
+    """A policy's parameters that aren't those of its network."""
+
+
 class CompilerError(RegalError):
     """A program whose order can't be given to XLA: wrong version, platform, or kind of program."""
 

@@ -56,13 +56,14 @@ def search_by(path: str | os.PathLike, *, chooses: bool = True) -> RuleSearch:
     params, config, _ = checkpoints.load_policy(path, DispatchConfig)
 
     def search(problem: PlacementProblem, budget: Budget, count: int) -> Result:
-        own = dispatching.of_objective(params, problem.objective)
+        with base.fitting(config):
+            own = dispatching.of_objective(params, problem.objective)
+            network, pool = own["network"], np.asarray(own["rules"], float)
         columns = rule.columns(problem)
         promise: rule_search.Promise = rule_search.in_order
         if chooses:
             features = dispatching.features_of(problem, columns)
-            promise = functools.partial(_promise, own["network"], features, config)
-        pool = np.asarray(own["rules"], float)
+            promise = functools.partial(_promise, network, features, config)
         return rule_search.search(problem, columns, pool, promise, count, budget)
 
     return search

@@ -10,6 +10,7 @@ from regal_jax.environments.placement.problem import PlacementProblem
 from regal_jax.methods.ordering import SAMPLES, check_problem, of_order
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Result, one_or_samples
+from regal_jax.policies import base
 from regal_jax.policies.choosing import NOISE, RULE, NextOpConfig, next_op_policy
 from regal_jax.search.orders.choices import NEXT_OP
 from regal_jax.training import checkpoints
@@ -32,6 +33,7 @@ def run_next_op(problem: PlacementProblem, budget: Budget) -> Result:
     system = "next_op" if count else "next_op_greedy"
     path = budget.options.policy or shipped_policy("peak_memory", system)
     params, config, _ = checkpoints.load_policy(path, NextOpConfig)
+    base.check_shapes(config, params)
     return _best(problem, budget, next_op_policy(config).network(params), count, 1.0)
 
 

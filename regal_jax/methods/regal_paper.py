@@ -14,6 +14,7 @@ from regal_jax.graphs.features.placement import pinned_op
 from regal_jax.methods import evolution
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Result, best_of
+from regal_jax.policies import base
 from regal_jax.policies.regal import beta_mutants
 from regal_jax.policies.regal.beta_mutants import ActionSpace
 from regal_jax.policies.regal.policy import RegalConfig
@@ -137,7 +138,8 @@ def learned_mutants(space: ActionSpace, num_tensors: int) -> Mutants:
 @functools.partial(jax.jit, static_argnames="config")
 def _steering(params, inputs, config: RegalConfig) -> BRKGAParams:
     """The elite bias of genes, and what ``learned_mutants`` reads, by the most likely actions."""
-    actions = config.policy.mode(params, inputs)
+    with base.fitting(config):
+        actions = config.policy.mode(params, inputs)
     bias = BRKGAConfig().elite_bias
     genes = beta_mutants.gene_elite_bias(actions, config.space, inputs.producer, bias)
     return BRKGAParams(genes, (actions, inputs.pinned))

@@ -21,6 +21,7 @@ from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import one_shot
 from regal_jax.methods.pretrained import shipped_policy
 from regal_jax.options import Budget, Result, one_or_samples
+from regal_jax.policies import base
 from regal_jax.policies.choosing import SequencingConfig, sequencing_policy
 from regal_jax.search.base import best_of_chromosomes
 from regal_jax.training import checkpoints
@@ -81,6 +82,7 @@ def samples(problem: MachineProblem, seed: int, count: int) -> tuple[MachineProb
 def _network(graph: ComputationGraph, path: str | os.PathLike | None = None) -> Network:
     path = path or shipped_policy(one_shot.task_of(graph), "sequencing")
     params, config, _ = checkpoints.load_policy(path, SequencingConfig)
+    base.check_shapes(config, params)
     return sequencing_policy(config).network(params)
 
 

@@ -1,15 +1,18 @@
 """What policies have in common: pure functions of one graph, which callers ``vmap``."""
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import Any, Protocol
 
+import chex
 import jax
 from flax.errors import ScopeCollectionNotFound, ScopeParamNotFoundError, ScopeParamShapeError
 
 from regal_jax import registry
-from regal_jax.errors import RegalError
+from regal_jax.errors import ParameterError
 
-_OF_PARAMS = ScopeCollectionNotFound, ScopeParamNotFoundError, ScopeParamShapeError
+_OF_PARAMS = KeyError, ScopeCollectionNotFound, ScopeParamNotFoundError, ScopeParamShapeError
 
 
 class Policy(Protocol):
@@ -32,12 +35,34 @@ class Policy(Protocol):
 def call(config: Any, function: str, *arguments: Any) -> Any:
     """What a function of a configuration's policy returns, such as "mode" for (params, inputs).
 
-    RegalError for parameters of a network of another shape, as in files of other versions.
+    ParameterError as of ``fitting``.
     """
-    try:
+    with fitting(config):
         return getattr(registry.make_policy(config), function)(*arguments)
+
+
+@contextlib.contextmanager
+def fitting(config: Any) -> Iterator[None]:
+    """In which a policy's parameters are read, or traced: raises ParameterError for those of a
+    network of another shape, as in files of other versions."""
+    try:
+        yield
     except _OF_PARAMS:
-        name = registry.policy_for(type(config)).name
-        raise RegalError(
-            f"policy: its parameters aren't of this version's network of {name}; train it anew"
-        ) from None
+        raise _unfit(config) from None
+
+
+def check_shapes(config: Any, params: Any) -> None:
+    """Raises ParameterError unless parameters have the shapes that a policy whose ``init`` takes
+    a key alone begins with."""
+    wanted = jax.eval_shape(registry.make_policy(config).init, jax.random.key(0))
+    try:
+        chex.assert_trees_all_equal_shapes(wanted, params)
+    except AssertionError:
+        raise _unfit(config) from None
+
+
+def _unfit(config: Any) -> ParameterError:
+    name = registry.policy_for(type(config)).name
+    return ParameterError(
+        f"the policy's parameters aren't of this version's network of {name}; train it anew"
+    )

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import flax.serialization
 import jax
+import numpy as np
 import orbax.checkpoint as ocp
 
 from regal_jax import registry
@@ -88,13 +89,17 @@ def load_policy(
     """(params, configuration, about) from ``save_policy``'s file.
 
     The configuration is of the class ``config``, or one derived from it that the file's policy is
-    registered with. RegalError if the file is damaged, or holds a policy of another kind.
+    registered with. RegalError if the file is damaged, has a parameter that is no finite number,
+    or holds a policy of another kind.
     """
     try:
         content = flax.serialization.msgpack_restore(Path(path).read_bytes())
         about = json.loads(content["header"])
         made = _registered(path, about.pop("policy", None), config)
-        return content["params"], made(**about.pop("config")), about
+        params = content["params"]
+        if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(params)):
+            raise RegalError(f"{path}: has parameters that aren't finite; train it anew")
+        return params, made(**about.pop("config")), about
     except RegalError:
         raise
     except OSError as error:

@@ -2,6 +2,7 @@
 
 import chex
 import jax
+import numpy as np
 import pytest
 
 from regal_jax.errors import RegalError
@@ -47,6 +48,18 @@ def test_damaged_policy_files_are_one_line(tmp_path, damage):
     with pytest.raises(RegalError, match=r"p\.policy: not a policy file") as caught:
         checkpoints.load_policy(path, RegalConfig)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_parameters_that_are_not_finite_are_refused(number, tmp_path):
+    params, config = new_policy()
+    first, *others = jax.tree.leaves(params)
+    first = np.array(first)
+    first.flat[-1] = number
+    params = jax.tree.unflatten(jax.tree.structure(params), [first, *others])
+    checkpoints.save_policy(tmp_path / "p.policy", params, config, about={})
+    with pytest.raises(RegalError, match=r"p\.policy: has parameters that aren't finite"):
+        checkpoints.load_policy(tmp_path / "p.policy", RegalConfig)
 
 
 def test_a_missing_policy_file(tmp_path):

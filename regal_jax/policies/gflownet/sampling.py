@@ -10,6 +10,7 @@ import numpy as np
 
 from regal_jax import registry
 from regal_jax.errors import OptionError
+from regal_jax.policies import base
 from regal_jax.policies.gflownet import rollout
 from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs
 from regal_jax.policies.gflownet.rollout import Trajectories
@@ -54,12 +55,13 @@ def check_temperature(temperature: float) -> None:
 
 @functools.partial(jax.jit, static_argnames=("policy", "num_devices", "count"))
 def _draw(key, params, inputs, log_temperature, policy, num_devices, count):
-    return rollout.sample(
-        registry.make_policy(policy),
-        params,
-        key,
-        inputs,
-        log_temperature,
-        num_devices=num_devices,
-        count=count,
-    )
+    with base.fitting(policy):
+        return rollout.sample(
+            registry.make_policy(policy),
+            params,
+            key,
+            inputs,
+            log_temperature,
+            num_devices=num_devices,
+            count=count,
+        )

@@ -38,10 +38,12 @@ def optimize(
       **changes: fields of ``Options`` by name: ``optimize(graph, objective="makespan")``.
 
     Returns:
-      The schedule, with its exact costs, a lower bound and the history of the search.
+      The schedule, with its exact costs, a lower bound and the history of the search. If nothing
+      that was found keeps a memory capacity, the one least beyond it, which ``evaluate`` refuses.
 
     Raises:
       OptionError: for an option out of range, or a method that does not fit.
+      ParameterError: for a policy file of another network than this version's.
     """
     return run(plan(graph, options, **changes), on_progress)
 

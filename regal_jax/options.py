@@ -103,6 +103,8 @@ class Options:
         check_objective(self.objective)
         if not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
             raise OptionError(f"seed must be an integer in 0..2**63 - 1, got {self.seed!r}")
+        if not isinstance(self.evaluations, int | np.integer | None):
+            raise OptionError(f"evaluations must be an integer, got {self.evaluations!r}")
         if self.evaluations is not None and not self.evaluations <= MOST_EVALUATIONS:
             raise OptionError(f"evaluations must be at most 2**53, got {self.evaluations!r}")
         if self.time_limit is not None and not self.time_limit > 0:

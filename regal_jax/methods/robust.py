@@ -165,7 +165,11 @@ def as_target(graph: ComputationGraph, target: AnyTarget) -> Target:
 
 
 def _time(target: Target, schedule: Schedule) -> float:
-    time = float(target(schedule))
+    told = target(schedule)
+    try:
+        time = float(told)
+    except (TypeError, ValueError):
+        raise OptionError(f"the target must return a time in us, got {told!r}") from None
     if not 0 <= time < math.inf:
         raise OptionError(f"the target says that a schedule takes {time} us")
     return time

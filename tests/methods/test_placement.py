@@ -237,6 +237,7 @@ def test_any_positive_budget_will_do(method):
         ({"method": "l2d"}, "is not in this version; choose from auto"),
         ({"objective": "energy"}, "objective must be peak_memory or makespan"),
         ({"seed": -1}, "seed must be an integer in 0"),
+        ({"evaluations": 1.5}, "evaluations must be an integer, got 1.5"),
         ({"seed": 0.5}, "seed must be an integer in 0"),
         ({"memory_capacity": 0}, "memory_capacity must be positive"),
         ({"memory_capacity": (5, 5, 5)}, "one number or 2"),

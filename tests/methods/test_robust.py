@@ -252,6 +252,7 @@ def test_where_no_candidate_fits_the_least_excess_is_returned():
         ({"target": "none.toml"}, "none.toml: no such file"),
         ({"target": lambda schedule: math.nan}, "the target says that a schedule takes nan us"),
         ({"target": lambda schedule: -1}, r"the target says that a schedule takes -1\.0 us"),
+        ({"target": lambda schedule: "soon"}, "the target must return a time in us, got 'soon'"),
         ({"candidates": 5}, "candidates are what is tried on a target, but none is given"),
         ({"target": MODEL, "candidates": 0}, "candidates must be an integer >= 1, got 0"),
         ({"target": MODEL, "candidates": 1.5}, "candidates must be an integer >= 1, got 1.5"),

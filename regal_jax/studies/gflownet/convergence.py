@@ -12,6 +12,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import jax
@@ -34,7 +35,7 @@ from regal_jax.studies.comparison.candidates import Row
 from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.flags import option
 from regal_jax.studies.gflownet.settings import Training
-from regal_jax.studies.gflownet.tables import Line, over_graphs
+from regal_jax.studies.gflownet.tables import over_graphs, paired
 from regal_jax.studies.gflownet.training import train
 from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.settings import policy_file
@@ -43,7 +44,9 @@ from regal_jax.training.flow_objectives import Flows
 
 SMALL, REAL = "small graphs", "real graphs"
 TRAINED, UNTRAINED = "gflownet", "untrained"
-METRICS = ("total_variation", "effective_samples", "flow", "reward")
+HEADINGS = MappingProxyType(
+    {"total_variation": "total variation [%]", "effective_samples": "effective samples [%]"}
+)
 COLUMNS = (KEY, "setting", "ops")
 
 
@@ -135,7 +138,7 @@ def measure(
     policy: FlowConfig,
     settings: Settings,
 ) -> dict[str, float]:
-    """METRICS of a graph at each temperature; without levels no ``total_variation``."""
+    """The metrics of a graph at each temperature; without levels no ``total_variation``."""
     found: dict[str, float] = {}
     for temperature in settings.temperatures:
         values = _sampled(params, inputs, temperature, policy, settings)
@@ -146,39 +149,51 @@ def measure(
 
 
 def page(rows: Sequence[Row]) -> str:
-    """A table a setting: a line a metric and method, a column a temperature, in Markdown."""
+    """A table a setting: a line a metric and method, and what training changed, paired by graph; a
+    column a temperature; in Markdown."""
     parts = []
     for setting in dict.fromkeys(row["setting"] for row in rows):
-        lines = over_graphs(rows, setting)
-        seeds = len({row["seed"] for row in rows if row["setting"] == setting})
-        counted = tables.number_of(lines[0].size, "graph"), tables.number_of(seeds, "training")
-        parts.append(f"{setting.capitalize()}: {', '.join(counted)}.")
-        parts.append(tables.markdown_table(_table(lines)))
+        some = [row for row in rows if row["setting"] == setting]
+        graphs, seeds = ({row[column] for row in some} for column in ("graph", "seed"))
+        counts = tables.number_of(len(graphs), "graph"), tables.number_of(len(seeds), "training")
+        table = [line for name in HEADINGS for line in _lines(some, setting, name)]
+        parts.append(f"{setting.capitalize()}: {', '.join(counts)}.")
+        parts.append(tables.markdown_table(table + _ratios(some, setting)))
     return "\n\n".join(parts) + "\n"
 
 
-def _table(lines: Sequence[Line]) -> list[dict[str, str]]:
+def _lines(rows: Sequence[Row], setting: str, name: str) -> list[dict[str, str]]:
+    """Those of a metric; none where there are no rows of it."""
+    every = dict.fromkeys(row["metric"] for row in rows)
+    metrics = [metric for metric in every if metric.startswith(name)]
+    table = [
+        {line.method: {_at(metric): line.cells[metric].text(".1f") for metric in metrics}}
+        for line in over_graphs(rows, setting)
+    ]
+    changes = paired(rows, setting, TRAINED, metrics)
+    table.append({"change": {_at(line.metric): line.difference.text("+.1f") for line in changes}})
+    return [
+        {"": HEADINGS[name], "method": method} | cells
+        for line in table
+        for method, cells in line.items()
+        if cells
+    ]
+
+
+def _ratios(rows: Sequence[Row], setting: str) -> list[dict[str, str]]:
+    """Of the mean deviations."""
     table = []
-    for heading, name in (
-        ("total variation [%]", "total_variation"),
-        ("effective samples [%]", "effective_samples"),
-    ):
-        for line in lines:
-            cells = {
-                metric.split(" ")[1]: cell.text(".1f")
-                for metric, cell in line.cells.items()
-                if metric.startswith(name)
-            }
-            table += [{"": heading, "method": line.method} | cells] if cells else []
-    for line in lines:
+    for line in over_graphs(rows, setting):
         mean = {metric: cell[0] for metric, cell in line.cells.items()}
-        ratios = {
-            metric.split(" ")[1]: f"{mean[metric] / mean[metric.replace('flow', 'reward')]:.2f}"
-            for metric in mean
-            if metric.startswith("flow")
-        }
-        table.append({"": "deviation over the reward's", "method": line.method} | ratios)
+        flows = [metric for metric in mean if metric.startswith("flow")]
+        cells = {_at(m): f"{mean[m] / mean[m.replace('flow', 'reward')]:.2f}" for m in flows}
+        table.append({"": "deviation over the reward's", "method": line.method} | cells)
     return table
+
+
+def _at(metric: str) -> str:
+    """The temperature behind a metric's name."""
+    return metric.split(" ")[1]
 
 
 def _key(graph: ComputationGraph, asked: Asked, setting: str, settings: Settings) -> str:

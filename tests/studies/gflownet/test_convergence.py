@@ -79,7 +79,10 @@ def test_rows_are_kept_and_make_a_table(tmp_path):
     assert page.startswith("Small graphs: 1 graph, 1 training.\n\n|")
     header, _, *lines = page.splitlines()[2:]
     assert [cell.strip() for cell in header.split("|")[2:5]] == ["method", "1", "0.5"]
-    assert [line.split("|")[2].strip() for line in lines] == [UNTRAINED, TRAINED] * 3
+    methods = [line.split("|")[2].strip() for line in lines]
+    assert methods == [UNTRAINED, TRAINED, "change"] * 2 + [UNTRAINED, TRAINED]
+    numbers = [float(line.split("|")[3].split()[0]) for line in lines[:3]]
+    assert numbers[2] == pytest.approx(numbers[1] - numbers[0], abs=0.11)
 
 
 def test_what_cannot_be_listed_is_told():

@@ -9,6 +9,7 @@ logarithm (zeta of eq. 7) and of the reward's, over the same trajectories.
 """
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,12 +182,13 @@ def _lines(rows: Sequence[Row], setting: str, name: str) -> list[dict[str, str]]
 
 
 def _ratios(rows: Sequence[Row], setting: str) -> list[dict[str, str]]:
-    """Of the mean deviations."""
+    """Of the mean deviations; NaN where all schedules drawn are as good."""
     table = []
     for line in over_graphs(rows, setting):
         mean = {metric: cell[0] for metric, cell in line.cells.items()}
         flows = [metric for metric in mean if metric.startswith("flow")]
-        cells = {_at(m): f"{mean[m] / mean[m.replace('flow', 'reward')]:.2f}" for m in flows}
+        ratios = {m: mean[m] / (mean[m.replace("flow", "reward")] or math.nan) for m in flows}
+        cells = {_at(metric): f"{ratio:.2f}" for metric, ratio in ratios.items()}
         table.append({"": "deviation over the reward's", "method": line.method} | cells)
     return table
 

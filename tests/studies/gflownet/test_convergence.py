@@ -85,6 +85,14 @@ def test_rows_are_kept_and_make_a_table(tmp_path):
     assert numbers[2] == pytest.approx(numbers[1] - numbers[0], abs=0.11)
 
 
+def test_a_ratio_over_no_deviation_is_none(tmp_path):
+    asked = settings(temperatures=(1.0,), samples=5)
+    still = CHAIN.replace(duration=0 * CHAIN.duration)
+    beginning = [Asked(UNTRAINED, 0, WITHOUT_EDGES, None)]
+    page = convergence.page(convergence.compare(SMALL, [still], beginning, tmp_path, asked))
+    assert page.splitlines()[-1].split("|")[3].strip() == "nan"
+
+
 def test_what_cannot_be_listed_is_told():
     many = task_graph([], np.arange(1.0, 13.0))
     with pytest.raises(OptionError, match="partial schedules of a size"):

@@ -56,10 +56,12 @@ def levels(
         states = found[-1].states
         valid = in_blocks(functools.partial(_valid, problem, symmetric=symmetric), states)
         parent, op, device = np.nonzero(valid)
+        if len(op) > num_devices * most_states:  # no state has more states before it than devices
+            raise _too_many(most_states)
         after = _chains(states, previous[parent], parent, op, device, symmetric=symmetric)
         _, kept, child = np.unique(after, axis=0, return_index=True, return_inverse=True)
         if len(kept) > most_states:
-            raise OptionError(f"the graph has more than {most_states} partial schedules of a size")
+            raise _too_many(most_states)
         actions = _rows(states, parent[kept]), op[kept], device[kept]
         states = in_blocks(functools.partial(_step, problem), actions)
         previous = after[kept, : previous.shape[1]]
@@ -76,6 +78,10 @@ def in_blocks(function: Any, rows: Any) -> Any:
         at = np.minimum(np.arange(begin, begin + BLOCK), count - 1)
         parts.append(jax.tree.map(np.asarray, function(_rows(rows, at))))
     return jax.tree.map(lambda *some: np.concatenate(some)[:count], *parts)
+
+
+def _too_many(most_states: int) -> OptionError:
+    return OptionError(f"the graph has more than {most_states} partial schedules of a size")
 
 
 def _rows(tree: Any, at: np.ndarray) -> Any:

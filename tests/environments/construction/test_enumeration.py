@@ -67,6 +67,7 @@ def test_several_blocks():
     np.testing.assert_array_equal(enumeration.in_blocks(lambda some: some + 1, rows), rows + 1)
 
 
-def test_too_many_states():
-    with pytest.raises(OptionError, match="more than 9 partial schedules"):
-        levels_of(NO_EDGES, symmetric=True, most_states=9)
+@pytest.mark.parametrize("most", [3, 9, 23, 35])
+def test_too_many_states(most):
+    with pytest.raises(OptionError, match=f"more than {most} partial schedules"):
+        levels_of(NO_EDGES, symmetric=True, most_states=most)

@@ -94,7 +94,7 @@ def test_a_ratio_over_no_deviation_is_none(tmp_path):
 
 
 def test_what_cannot_be_listed_is_told():
-    many = task_graph([], np.arange(1.0, 13.0))
+    many = task_graph([], np.arange(1.0, 101.0))
     with pytest.raises(OptionError, match="partial schedules of a size"):
         convergence.check([many], settings())
     with pytest.raises(OptionError, match="temperatures: give at least one"):

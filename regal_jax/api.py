@@ -18,7 +18,7 @@ from regal_jax.environments.rcpsp import checker as rcpsp_checker
 from regal_jax.environments.schedule import Schedule
 from regal_jax.errors import OptionError, ParameterError
 from regal_jax.graphs.computation_graph import ComputationGraph
-from regal_jax.options import Budget, OnProgress, Options, Result
+from regal_jax.options import Budget, OnProgress, Options, Result, check_temperature
 from regal_jax.registry import Method
 
 
@@ -155,8 +155,7 @@ def _check_reads(method: Method, options: Options) -> None:
         if not method.has_temperature:
             tempered = dict.fromkeys(one.name for one in methods() if one.has_temperature)
             raise OptionError(f"{method.name} has no temperature; {', '.join(tempered)} do")
-        if not 0 < options.temperature < np.inf:
-            raise OptionError(f"temperature must be a positive number, got {options.temperature}")
+        check_temperature(options.temperature)
     _check_target(method, options)
 
 

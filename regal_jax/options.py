@@ -165,6 +165,12 @@ class Budget(NamedTuple):
             raise OptionError(f"evaluations must be at least 1, got {self.evaluations}")
 
 
+def check_temperature(temperature: float) -> None:
+    """Raises OptionError for what isn't a positive number."""
+    if not 0 < temperature < np.inf:
+        raise OptionError(f"temperature must be a positive number, got {temperature}")
+
+
 def byte_count(value: int | str) -> int:
     """Bytes, of a number with or without a unit: 2GiB, 1.5MiB, 500MB, 4096. OptionError."""
     found = re.fullmatch(r"(-?\d+(?:\.\d+)?) ?(?:([KMGT]?)(i?)B)?", str(value))

@@ -138,8 +138,7 @@ def learned_mutants(space: ActionSpace, num_tensors: int) -> Mutants:
 @functools.partial(jax.jit, static_argnames="config")
 def _steering(params, inputs, config: RegalConfig) -> BRKGAParams:
     """The elite bias of genes, and what ``learned_mutants`` reads, by the most likely actions."""
-    with base.fitting(config):
-        actions = config.policy.mode(params, inputs)
+    actions = base.call(config, "mode", params, inputs)
     bias = BRKGAConfig().elite_bias
     genes = beta_mutants.gene_elite_bias(actions, config.space, inputs.producer, bias)
     return BRKGAParams(genes, (actions, inputs.pinned))

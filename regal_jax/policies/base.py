@@ -54,11 +54,16 @@ def fitting(config: Any) -> Iterator[None]:
 def check_shapes(config: Any, params: Any) -> None:
     """Raises ParameterError unless parameters have the shapes that a policy whose ``init`` takes
     a key alone begins with."""
-    wanted = jax.eval_shape(registry.make_policy(config).init, jax.random.key(0))
     try:
-        chex.assert_trees_all_equal_shapes(wanted, params)
+        chex.assert_trees_all_equal_shapes(_shapes(config), params)
     except AssertionError:
         raise _unfit(config) from None
+
+
+@functools.lru_cache(maxsize=64)
+def _shapes(config: Any) -> Any:
+    """Those of first parameters: tracing them takes longer than a short schedule."""
+    return jax.eval_shape(registry.make_policy(config).init, jax.random.key(0))
 
 
 def _unfit(config: Any) -> ParameterError:

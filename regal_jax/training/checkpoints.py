@@ -97,7 +97,7 @@ def load_policy(
         about = json.loads(content["header"])
         made = _registered(path, about.pop("policy", None), config)
         params = content["params"]
-        if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(params)):
+        if not are_finite(params):
             raise RegalError(f"{path}: has parameters that aren't finite; train it anew")
         return params, made(**about.pop("config")), about
     except RegalError:
@@ -106,6 +106,11 @@ def load_policy(
         raise RegalError(f"{path}: {(error.strerror or str(error)).lower()}") from None
     except Exception as error:
         raise RegalError(f"{path}: not a policy file ({error})") from None
+
+
+def are_finite(params: Any) -> bool:
+    """Whether no parameter is NaN or infinite."""
+    return all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(params))
 
 
 def _registered(path: str | os.PathLike, name: str | None, config: type[Config]) -> type[Config]:

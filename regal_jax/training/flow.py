@@ -179,15 +179,8 @@ def drawn(
     plan: FlowPlan,
 ) -> Trajectories:
     """As many trajectories of a policy as the plan asks for."""
-    return rollout.sample(
-        registry.make_policy(policy),
-        params,
-        key,
-        inputs,
-        log_temperature,
-        num_devices=plan.num_devices,
-        count=plan.trajectories,
-    )
+    devices, count = plan.num_devices, plan.trajectories
+    return sampling.sample(key, params, inputs, log_temperature, policy, devices, count)
 
 
 def likelihood(

@@ -300,7 +300,7 @@ def _validated(
     learner: Learner, state: TrainState, policy: PolicyFile
 ) -> tuple[TrainState, Metrics]:
     """The state with its parameters as the best ones, if they are, and what validation found."""
-    if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(state.params)):
+    if not checkpoints.are_finite(state.params):
         raise OptionError(
             "parameters are not finite: training has diverged; a lower learning_rate?"
         )

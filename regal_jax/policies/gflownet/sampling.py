@@ -10,6 +10,7 @@ import numpy as np
 
 from regal_jax import registry
 from regal_jax.errors import OptionError
+from regal_jax.options import check_temperature
 from regal_jax.policies import base
 from regal_jax.policies.gflownet import rollout
 from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs
@@ -47,14 +48,16 @@ def draw(
     return jax.tree.map(lambda rows: rows[:count], joined)
 
 
-def check_temperature(temperature: float) -> None:
-    """Raises OptionError for what isn't a positive number."""
-    if not (np.isfinite(temperature) and temperature > 0):
-        raise OptionError(f"temperature must be a positive number, got {temperature}")
-
-
-@functools.partial(jax.jit, static_argnames=("policy", "num_devices", "count"))
-def _draw(key, params, inputs, log_temperature, policy, num_devices, count):
+def sample(
+    key: chex.PRNGKey,
+    params: Any,
+    inputs: FlowInputs,
+    log_temperature: jax.Array,
+    policy: FlowConfig,
+    num_devices: int,
+    count: int,
+) -> Trajectories:
+    """``rollout.sample`` of a configuration's policy; ParameterError as of ``base.fitting``."""
     with base.fitting(policy):
         return rollout.sample(
             registry.make_policy(policy),
@@ -65,3 +68,6 @@ def _draw(key, params, inputs, log_temperature, policy, num_devices, count):
             num_devices=num_devices,
             count=count,
         )
+
+
+_draw = functools.partial(jax.jit, static_argnames=("policy", "num_devices", "count"))(sample)

@@ -9,6 +9,7 @@ logarithm (zeta of eq. 7) and of the reward's, over the same trajectories.
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods.pretrained import shipped_policy
+from regal_jax.options import check_temperature
 from regal_jax.policies.gflownet import exact, rollout, sampling
 from regal_jax.policies.gflownet.policy import FlowConfig, FlowInputs, padded_inputs
 from regal_jax.reporting import progress, tables
@@ -36,7 +38,7 @@ from regal_jax.studies.comparison.candidates import Row
 from regal_jax.studies.corpus import Corpus
 from regal_jax.studies.flags import option
 from regal_jax.studies.gflownet.settings import Training
-from regal_jax.studies.gflownet.tables import over_graphs, paired
+from regal_jax.studies.gflownet.tables import Line, over_graphs, paired
 from regal_jax.studies.gflownet.training import train
 from regal_jax.studies.kept import KEY, KeptRows
 from regal_jax.studies.settings import policy_file
@@ -87,7 +89,7 @@ def check(graphs: Sequence[ComputationGraph], settings: Settings) -> None:
     if not settings.temperatures:
         raise OptionError("temperatures: give at least one")
     for temperature in settings.temperatures:
-        sampling.check_temperature(temperature)
+        check_temperature(temperature)
     for graph in graphs:
         _levels(graph, SMALL, settings)
 
@@ -118,7 +120,7 @@ def compare(
     settings: Settings,
 ) -> list[Row]:
     """Rows of policies on each graph; those of ``results.csv`` aren't made again."""
-    rows: list[Row] = []
+    rows, done = list[Row](), itertools.count(1)
     kept = KeptRows(folder / "results.csv", _metric("reward", settings.temperatures[-1]), COLUMNS)
     with progress.bar(setting, len(graphs) * len(policies)) as update:
         for graph in graphs:
@@ -128,7 +130,7 @@ def compare(
                 rows += kept.rows(
                     key, functools.partial(_rows, graph, asked, setting, levels, settings)
                 )
-                update(len(rows) // (len(kept[key]) or 1), graph.name)
+                update(next(done), graph.name)
     return rows
 
 
@@ -157,34 +159,32 @@ def page(rows: Sequence[Row]) -> str:
         some = [row for row in rows if row["setting"] == setting]
         graphs, seeds = ({row[column] for row in some} for column in ("graph", "seed"))
         counts = tables.number_of(len(graphs), "graph"), tables.number_of(len(seeds), "training")
-        table = [line for name in HEADINGS for line in _lines(some, setting, name)]
+        lines = over_graphs(some, setting)
+        table = [row for name in HEADINGS for row in _means(lines, some, setting, name)]
         parts.append(f"{setting.capitalize()}: {', '.join(counts)}.")
-        parts.append(tables.markdown_table(table + _ratios(some, setting)))
+        parts.append(tables.markdown_table(table + _ratios(lines)))
     return "\n\n".join(parts) + "\n"
 
 
-def _lines(rows: Sequence[Row], setting: str, name: str) -> list[dict[str, str]]:
+def _means(
+    lines: Sequence[Line], rows: Sequence[Row], setting: str, name: str
+) -> list[dict[str, str]]:
     """Those of a metric; none where there are no rows of it."""
-    every = dict.fromkeys(row["metric"] for row in rows)
-    metrics = [metric for metric in every if metric.startswith(name)]
-    table = [
-        {line.method: {_at(metric): line.cells[metric].text(".1f") for metric in metrics}}
-        for line in over_graphs(rows, setting)
-    ]
+    metrics = [metric for metric in lines[0].cells if metric.startswith(name)]
+    cells = {
+        line.method: {_at(metric): line.cells[metric].text(".1f") for metric in metrics}
+        for line in lines
+    }
     changes = paired(rows, setting, TRAINED, metrics)
-    table.append({"change": {_at(line.metric): line.difference.text("+.1f") for line in changes}})
-    return [
-        {"": HEADINGS[name], "method": method} | cells
-        for line in table
-        for method, cells in line.items()
-        if cells
-    ]
+    cells["change"] = {_at(line.metric): line.difference.text("+.1f") for line in changes}
+    heading = HEADINGS[name]
+    return [{"": heading, "method": method} | own for method, own in cells.items() if own]
 
 
-def _ratios(rows: Sequence[Row], setting: str) -> list[dict[str, str]]:
+def _ratios(lines: Sequence[Line]) -> list[dict[str, str]]:
     """Of the mean deviations; NaN where all schedules drawn are as good."""
     table = []
-    for line in over_graphs(rows, setting):
+    for line in lines:
         mean = {metric: cell[0] for metric, cell in line.cells.items()}
         flows = [metric for metric in mean if metric.startswith("flow")]
         ratios = {m: mean[m] / (mean[m.replace("flow", "reward")] or math.nan) for m in flows}

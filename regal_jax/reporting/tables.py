@@ -43,6 +43,12 @@ def human_percent(value: float) -> str:
     return f"{round(value, 1) + 0.0:.1f} %"
 
 
+def human_flops(ratio: float) -> str:
+    """A ratio of FLOPs as what they grew or shrank by: 2.0 % more FLOPs, 0.5 % fewer FLOPs."""
+    more = round(100 * (ratio - 1), 1)
+    return f"{human_percent(abs(more))} {'fewer' if more < 0 else 'more'} FLOPs"
+
+
 def text_table(rows: Sequence[Row], columns: Sequence[str] | None = None) -> str:
     """Rows as aligned plain text under a ruled header; numbers to the right, no trailing newline.
 
@@ -110,7 +116,7 @@ def _human(name: str, value: float) -> str:
 
 def _three_digits(value: float) -> str:
     """23.4, 234, 2340: three significant digits, trailing zeros kept."""
-    before_point = len(f"{abs(value):.0f}") if abs(value) < 9.995 else len(f"{abs(value):.1f}") - 2
+    before_point = 1 if abs(value) < 9.995 else len(f"{abs(value):.1f}") - 2
     return f"{value:.{max(0, 3 - before_point)}f}"
 
 

@@ -16,6 +16,7 @@ ROWS = [{"graph": "a|b", "peak": 12.5}, {"graph": "long name", "peak": 3, "note"
         (1023, "1023 B"),
         (1024, "1.00 KiB"),
         (1536, "1.50 KiB"),
+        (9.7 * 1024, "9.70 KiB"),
         (10 * 1024, "10.0 KiB"),
         (999.96 * 1024, "1000 KiB"),
         (1023.9 * 1024, "1.00 MiB"),
@@ -44,6 +45,14 @@ def test_human_bytes(value, text):
 )
 def test_human_time(value, text):
     assert tables.human_time_us(value) == text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(1.0234, "2.3 % more FLOPs"), (0.9766, "2.3 % fewer FLOPs"), (0.9999, "0.0 % more FLOPs")],
+)
+def test_human_flops(ratio, text):
+    assert tables.human_flops(ratio) == text
 
 
 def test_numbers_of_things():

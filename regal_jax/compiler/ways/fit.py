@@ -25,7 +25,7 @@ from regal_jax.compiler.xla.settings import Search
 from regal_jax.errors import LimitError, OptionError
 from regal_jax.options import byte_count
 from regal_jax.reporting import figures, progress
-from regal_jax.reporting.tables import human_bytes, text_table
+from regal_jax.reporting.tables import human_bytes, human_flops, text_table
 
 SHARES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 """Of the bytes beyond the arguments, where a frontier is looked at."""
@@ -227,8 +227,7 @@ def describe(best: Attempt, plain: Attempt, budget: int) -> str:
         before = "what is refused for its size"
     else:
         before = human_bytes(plain.needs.total)
-        more = round(100 * (flops_ratio(best.needs, plain.needs) - 1), 1)
-        what += [f"{abs(more):.1f} % {'fewer' if more < 0 else 'more'} FLOPs"]
+        what += [human_flops(flops_ratio(best.needs, plain.needs))]
     return (
         f"needs {human_bytes(best.needs.total)} instead of {before}, within {human_bytes(budget)}:"
         f" {', '.join(what)}"

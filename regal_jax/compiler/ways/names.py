@@ -21,7 +21,7 @@ from regal_jax.compiler.xla.reschedule import MEMORY_OPTIMIZED, QUICKLY
 from regal_jax.errors import LimitError, OptionError
 from regal_jax.options import byte_count
 from regal_jax.reporting import progress
-from regal_jax.reporting.tables import human_bytes
+from regal_jax.reporting.tables import human_bytes, human_flops
 
 Policy = Callable[..., Any]
 """Of ``jax.checkpoint_policies``."""
@@ -52,11 +52,11 @@ class SavedNames(NamedTuple):
         within = f"within {human_bytes(self.budget)}"
         if self.names is None:
             return f"needs {human_bytes(self.plain.total)} with everything saved, {within}"
-        more = 100 * (flops_ratio(self.best, self.plain) - 1)
+        price = human_flops(flops_ratio(self.best, self.plain))
         return (
             f"save_only_these_names({', '.join(map(repr, self.names))}): needs"
             f" {human_bytes(self.best.total)} instead of {human_bytes(self.plain.total)}, {within},"
-            f" for {more:.1f} % more FLOPs"
+            f" for {price}"
         )
 
 

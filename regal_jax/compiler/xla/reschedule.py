@@ -32,7 +32,7 @@ from regal_jax.compiler.xla.settings import Options
 from regal_jax.errors import CompilerError
 from regal_jax.graphs.importers.xla.text import Module, parse_module
 from regal_jax.reporting import progress
-from regal_jax.reporting.tables import human_bytes
+from regal_jax.reporting.tables import human_bytes, human_flops
 
 PLATFORM = "cpu"
 """What programs are rescheduled for here; accelerators have others (``compiler.ways``)."""
@@ -122,7 +122,7 @@ class Report(NamedTuple):
         fits = f"{needs} of temporaries and results fit {human_bytes(self.budget)}"
         if self.chosen == DEFAULT:
             return f"{fits} as it is"
-        price = "" if self.cached else f", for {100 * (self.flops_ratio - 1):.1f} % more FLOPs"
+        price = "" if self.cached else f", for {human_flops(self.flops_ratio)}"
         return f"{fits}, XLA's {plain} don't{price}"
 
     def _of_xla(self) -> list[Memory]:

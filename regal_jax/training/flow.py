@@ -1,6 +1,7 @@
 """What trainings of policies over the construction of schedules have in common.
 
-An update sees one graph and, for flow networks, one temperature (gflownet_robust_scheduling, C).
+An update sees one graph and, for flow networks, one temperature (gflownet_robust_scheduling, C), or
+several of both (ours).
 """
 
 import dataclasses
@@ -24,7 +25,9 @@ from regal_jax.policies.gflownet import rollout, sampling
 from regal_jax.policies.gflownet.policy import (
     FlowConfig,
     FlowInputs,
+    flow_inputs,
     padded_inputs,
+    padded_sizes,
 )
 from regal_jax.policies.gflownet.rollout import Likelihood, Trajectories
 from regal_jax.training import settings, trainer
@@ -76,13 +79,18 @@ class FlowPlan:
         return 1.0
 
     @property
+    def graphs_at_once(self) -> int:
+        """That an update sees, each at a temperature of its own."""
+        return 1
+
+    @property
     def growing(self) -> tuple[str, ...]:
         """What may be larger when a run is resumed: no rate may depend on it."""
         return ("training.steps",)
 
 
 class FlowBatch(NamedTuple):
-    """What an update sees: a graph, and the reward's temperature float32[]."""
+    """What an update sees: B graphs, padded alike, and the reward's temperatures float32[B]."""
 
     inputs: FlowInputs
     temperature: Any
@@ -221,8 +229,9 @@ def _batches(
     low, high = np.log(plan.temperatures)
 
     def batch(step: int) -> FlowBatch:
-        uniform = np.random.default_rng((plan.seed, step)).uniform(low, high)
-        return FlowBatch(_inputs(graphs, step, policy, plan), np.float32(np.exp(uniform)))
+        rng = np.random.default_rng((plan.seed, step))
+        logs = rng.uniform(low, high, plan.graphs_at_once)
+        return FlowBatch(_inputs(graphs, step, policy, plan), np.exp(logs).astype(np.float32))
 
     return trainer.stepwise(batch, first, plan.steps, plan.epoch_steps)
 
@@ -230,13 +239,21 @@ def _batches(
 def _inputs(
     graphs: Sequence[ComputationGraph], step: int, policy: FlowConfig, plan: FlowPlan
 ) -> FlowInputs:
-    """The inputs of a step, a function of (seed, step)."""
+    """The inputs of a step, stacked, a function of (seed, step)."""
     rng = np.random.default_rng((plan.seed, step, 1))
+    drawn = [_drawn_graph(rng, graphs, plan) for _ in range(plan.graphs_at_once)]
+    sizes, platform = padded_sizes(drawn), Platform(plan.num_devices)
+    rows = [flow_inputs(graph, platform, policy, *sizes) for graph in drawn]
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
+
+
+def _drawn_graph(rng, graphs: Sequence[ComputationGraph], plan: FlowPlan) -> ComputationGraph:
+    """One of the graphs, or a part of it."""
     graph = graphs[int(rng.integers(len(graphs)))]
-    if 0 < plan.min_subgraph < graph.num_ops:
-        size = int(rng.integers(plan.min_subgraph, plan.max_subgraph + 1))
-        graph = random_subgraph(rng, graph, min(size, graph.num_ops))
-    return padded_inputs(graph, Platform(plan.num_devices), policy)
+    if not 0 < plan.min_subgraph < graph.num_ops:
+        return graph
+    size = int(rng.integers(plan.min_subgraph, plan.max_subgraph + 1))
+    return random_subgraph(rng, graph, min(size, graph.num_ops))
 
 
 def _check(graphs: Sequence[ComputationGraph], plan: FlowPlan) -> None:

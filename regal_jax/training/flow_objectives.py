@@ -47,6 +47,12 @@ def log_partition_variance(flows: Flows) -> jax.Array:
     return jnp.mean((zeta - jnp.mean(zeta)) ** 2)
 
 
+def damped_variance(flows: Flows) -> jax.Array:
+    """float[]: log(1 + eq. 8), ours: so no graph of an update outweighs the others, as those at low
+    temperatures would, whose variances are a thousand times larger."""
+    return jnp.log1p(log_partition_variance(flows))
+
+
 def trajectory_balance(flows: Flows) -> jax.Array:
     """float[]: eq. 14, half the mean square of log Z - zeta (Malkin et al. 2022)."""
     return jnp.mean((flows.log_partition - implied_log_partition(flows)) ** 2) / 2
@@ -54,5 +60,6 @@ def trajectory_balance(flows: Flows) -> jax.Array:
 
 OBJECTIVES: dict[str, Objective] = {
     "log_partition_variance": log_partition_variance,
+    "damped_variance": damped_variance,
     "trajectory_balance": trajectory_balance,
 }

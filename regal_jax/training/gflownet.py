@@ -1,6 +1,7 @@
 """One update of a generative flow network for scheduling (gflownet_robust_scheduling, C and E.1).
 
-One graph, one temperature, trajectories drawn from the forward policy itself.
+One graph, one temperature, trajectories drawn from the forward policy itself; or several graphs,
+each at a temperature of its own (ours).
 """
 
 import dataclasses
@@ -26,7 +27,7 @@ from regal_jax.training.flow_objectives import OBJECTIVES, Flows, log_reward
 from regal_jax.training.trainer import Learner, TrainState
 
 METRICS = ("loss", "speedup", "best_speedup", "temperature", "gradient_norm")
-FlowLoss = Literal["log_partition_variance", "trajectory_balance"]
+FlowLoss = Literal["log_partition_variance", "damped_variance", "trajectory_balance"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,8 @@ class FlowTraining(FlowPlan):
 
     Attributes:
       loss: see ``flow_objectives``; the paper's is log_partition_variance.
+      problems: graphs that an update sees, each at a temperature of its own and with as many
+        trajectories; the paper's is one. The gradient is that of the mean loss.
       min_temperature, max_temperature: of the reward, log-uniform in between (3.3).
       test_temperature: at which schedules are drawn for validation, as at inference (E.1).
       final_rate: what is left of the learning rate at the last step (ours; 1 doesn't decay). The
@@ -43,6 +46,7 @@ class FlowTraining(FlowPlan):
     """
 
     loss: FlowLoss = "log_partition_variance"
+    problems: int = 1
     min_temperature: float = 0.01
     max_temperature: float = 1.0
     test_temperature: float = 0.005
@@ -57,6 +61,10 @@ class FlowTraining(FlowPlan):
         return self.test_temperature
 
     @property
+    def graphs_at_once(self) -> int:
+        return self.problems
+
+    @property
     def growing(self) -> tuple[str, ...]:
         return super().growing if self.final_rate == 1 else ()
 
@@ -65,6 +73,8 @@ def learner(policy: FlowConfig, config: FlowTraining) -> Learner:
     """A GFlowNet for ``train_flow``. OptionError for options out of range."""
     if config.loss not in OBJECTIVES:
         raise OptionError(f"loss is {config.loss!r}: one of {', '.join(OBJECTIVES)}")
+    if config.problems < 1:
+        raise OptionError(f"problems must be at least 1, got {config.problems}")
     low, high = config.min_temperature, config.max_temperature
     if not 0 < low <= high < math.inf or not 0 < config.test_temperature < math.inf:
         raise OptionError(
@@ -126,23 +136,30 @@ def train_step(
     policy: FlowConfig,
     config: FlowTraining,
 ) -> tuple[TrainState, dict[str, jax.Array]]:
-    """One update on a graph at a temperature; the new state and scalar metrics."""
-    log_temperature = jnp.log(temperature)
-    own = state.params["policy"]
-    drawn = flow.drawn(own, key, inputs, log_temperature, policy, config)
-    speedup = flow.speedups(inputs, drawn.makespan)
-    reward = log_reward(speedup, config.num_devices, temperature)
+    """One update on B graphs, stacked, at temperatures float[B]; the new state and scalar metrics,
+    means over the graphs (the temperature's is geometric)."""
+    keys, log_temperature = jax.random.split(key, len(temperature)), jnp.log(temperature)
+
+    def draw(key, *problem):
+        return flow.drawn(state.params["policy"], key, *problem, policy, config)
+
+    drawn = jax.vmap(draw)(keys, inputs, log_temperature)
+    speedup = jax.vmap(flow.speedups)(inputs, drawn.makespan)
+    reward = log_reward(speedup, config.num_devices, temperature[:, None])
 
     def loss(params):
-        flows = trajectory_flows(params, inputs, log_temperature, drawn, reward, policy, config)
-        return OBJECTIVES[config.loss](flows)
+        def one(*problem):
+            flows = trajectory_flows(params, *problem, policy, config)
+            return OBJECTIVES[config.loss](flows)
+
+        return jnp.mean(jax.vmap(one)(inputs, log_temperature, drawn, reward))
 
     value, gradient = jax.value_and_grad(loss)(state.params)
     metrics = {
         "loss": value,
         "speedup": jnp.mean(speedup),
-        "best_speedup": jnp.max(speedup),
-        "temperature": temperature,
+        "best_speedup": jnp.mean(jnp.max(speedup, axis=1)),
+        "temperature": jnp.exp(jnp.mean(log_temperature)),
         "gradient_norm": optax.global_norm(gradient),
     }
     return trainer.descend(state, gradient, make_optimizer(config)), metrics
@@ -157,7 +174,7 @@ def trajectory_flows(
     policy: FlowConfig,
     config: FlowTraining,
 ) -> Flows:
-    """The flows of drawn trajectories, differentiable in the parameters."""
+    """The flows of drawn trajectories of a graph, differentiable in the parameters."""
     own = params["policy"]
     found = flow.likelihood(own, drawn, inputs, log_temperature, policy, config)
     partition = jnp.float32(0.0)

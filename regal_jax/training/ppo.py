@@ -81,7 +81,8 @@ def learner(policy: FlowConfig, config: PPOTraining) -> Learner:
         return init_state(key, inputs, policy, config)
 
     def update(key, state, batch: FlowBatch):
-        return train_step(key, state, batch.inputs, policy=policy, config=config)
+        inputs = jax.tree.map(lambda rows: rows[0], batch.inputs)
+        return train_step(key, state, inputs, policy=policy, config=config)
 
     return Learner("ppo", init, update, lambda params: (None, {}), METRICS)
 

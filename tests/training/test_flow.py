@@ -37,7 +37,8 @@ def listener(heard: list, fail_at: int | None = None) -> Learner:
         return trainer.new_state({"policy": jnp.float32(0.0)}, optax.identity(), selects=False)
 
     def update(key, state, batch):
-        heard.append((jax.random.key_data(key).tolist(), *batch))
+        inputs, (temperature,) = jax.tree.map(lambda rows: rows[0], batch.inputs), batch.temperature
+        heard.append((jax.random.key_data(key).tolist(), inputs, temperature))
         bad = jnp.nan if int(state.step) == fail_at else 0.0
         params = {"policy": state.params["policy"] + heard[-1][2] + bad}
         return state.replace(params=params, step=state.step + 1), {"loss": params["policy"]}
@@ -120,6 +121,18 @@ def test_sub_graphs_have_the_sizes_asked_for(tmp_path):
     sizes = {int(inputs.problem.num_ops) for _, inputs, _ in heard}
     assert sizes == {3, 4, 5, 6, 7}  # graphs that are smaller are left whole
     assert {len(inputs.features) for _, inputs, _ in heard} == {8}
+
+
+def test_graphs_of_one_step_are_different_and_padded_alike():
+    plan = dataclasses.replace(PLAN, steps=3, problems=6)
+    small = random_graph(5, 3)
+    for batch in flow._batches([*GRAPHS, small], POLICY, plan, 0, 0):
+        inputs, temperature = batch.data
+        assert inputs.features.shape[:2] == (6, 16)
+        assert set(inputs.problem.num_ops.tolist()) <= {5, 3, 12}
+        assert len(set(temperature.tolist())) == 6
+        assert len({row.tobytes() for row in inputs.problem.duration}) > 1
+        assert temperature.dtype == np.float32
 
 
 def test_sub_graphs_are_no_larger_than_their_graphs(tmp_path):

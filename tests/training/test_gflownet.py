@@ -6,6 +6,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from regal_jax import registry
@@ -14,7 +15,7 @@ from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
 from regal_jax.policies.gflownet import rollout
 from regal_jax.policies.gflownet.policy import FlowConfig, flow_inputs
-from regal_jax.training import flow, gflownet, trainer
+from regal_jax.training import flow, flow_objectives, gflownet, trainer
 from regal_jax.training.flow import FlowBatch
 from regal_jax.training.flow_objectives import log_reward
 from regal_jax.training.gflownet import FlowTraining, LogPartition
@@ -57,6 +58,11 @@ def inputs_of(policy):
     return flow_inputs(GRAPH, Platform(2), policy)
 
 
+def alone(tree):
+    """As an update's only problem."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[None], tree)
+
+
 def first_state(policy, config):
     params = {"policy": new_policy(policy, inputs_of(policy))}
     if config.loss == "trajectory_balance":
@@ -72,7 +78,7 @@ def trained(policy, config):
     state, losses, update = first_state(policy, config), [], gflownet.learner(policy, config).update
     for step in range(config.steps):
         uniform = np.random.default_rng(step).uniform(*np.log(config.temperatures))
-        batch = FlowBatch(inputs_of(policy), np.float32(np.exp(uniform)))
+        batch = alone(FlowBatch(inputs_of(policy), np.float32(np.exp(uniform))))
         state, metrics = update(jax.random.key(step), state, batch)
         losses.append(metrics["loss"])
     return state, np.array(losses)
@@ -123,8 +129,7 @@ def test_an_update_reports_what_it_drew():
     after, metrics = gflownet.train_step(
         jax.random.key(3),
         state,
-        inputs_of(ENCODE_ONCE),
-        jnp.float32(0.5),
+        *alone((inputs_of(ENCODE_ONCE), np.float32(0.5))),
         policy=ENCODE_ONCE,
         config=TRAINING,
     )
@@ -132,7 +137,7 @@ def test_an_update_reports_what_it_drew():
         lambda params: rollout.sample(
             registry.make_policy(ENCODE_ONCE),
             params,
-            jax.random.key(3),
+            jax.random.split(jax.random.key(3), 1)[0],
             inputs_of(ENCODE_ONCE),
             jnp.log(jnp.float32(0.5)),
             num_devices=2,
@@ -149,10 +154,37 @@ def test_an_update_reports_what_it_drew():
     np.testing.assert_allclose(reward, (speedup - 2) / 0.5, rtol=1e-6)
 
 
+def test_an_update_on_several_graphs_goes_down_their_mean_loss():
+    config = dataclasses.replace(TRAINING, problems=2, trajectories=10, loss="damped_variance")
+    state, key = first_state(ENCODE_ONCE, config), jax.random.key(5)
+    temperature, inputs = np.float32([0.3, 1.5]), inputs_of(ENCODE_ONCE)
+    both = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), inputs)
+    _, metrics = gflownet.train_step(
+        key, state, both, temperature, policy=ENCODE_ONCE, config=config
+    )
+
+    def loss(params):
+        losses = []
+        for own, each in zip(jax.random.split(key), temperature, strict=True):
+            seen = inputs, np.log(each)
+            drawn = flow.drawn(state.params["policy"], own, *seen, ENCODE_ONCE, config)
+            reward = log_reward(8.0 / drawn.makespan, 2, each)
+            flows = gflownet.trajectory_flows(params, *seen, drawn, reward, ENCODE_ONCE, config)
+            zeta = flow_objectives.implied_log_partition(flows)
+            losses.append(jnp.log(1 + jnp.var(zeta)))
+        return sum(losses) / 2
+
+    value, gradient = jax.jit(jax.value_and_grad(loss))(state.params)
+    assert float(metrics["loss"]) == pytest.approx(float(value), rel=1e-4)
+    norm = float(optax.global_norm(gradient))
+    assert float(metrics["gradient_norm"]) == pytest.approx(norm, rel=1e-3)
+    assert float(metrics["temperature"]) == pytest.approx(0.45**0.5, rel=1e-5)
+
+
 def test_temperatures_are_log_uniform():
     plan = FlowTraining(steps=2000, num_devices=2)
     batches = flow._batches([GRAPH], ENCODE_ONCE, plan, 0, 0)
-    logs = np.log([batch.data.temperature for batch in batches])
+    logs = np.log([batch.data.temperature.item() for batch in batches])
     assert len(logs) == 2000
     assert np.log(0.01) <= logs.min() < np.log(0.011)
     assert np.log(0.9) < logs.max() <= 0
@@ -179,6 +211,8 @@ def test_temperatures_out_of_range_are_errors(options):
 def test_unknown_losses_and_rates_are_errors():
     with pytest.raises(OptionError, match="loss is 'flow': one of log_partition_variance, "):
         gflownet.learner(ENCODE_ONCE, FlowTraining(loss="flow"))
+    with pytest.raises(OptionError, match="problems must be at least 1, got 0"):
+        gflownet.learner(ENCODE_ONCE, FlowTraining(problems=0))
     for rate in (0.0, 1.1, float("nan")):
         with pytest.raises(OptionError, match="final_rate must be in"):
             gflownet.learner(ENCODE_ONCE, FlowTraining(final_rate=rate))

@@ -151,6 +151,7 @@ def test_the_learner_is_the_training_step():
     learner = ppo.learner(POLICY, CONFIG)
     assert (learner.name, CONFIG.validation_temperature) == ("ppo", CONFIG.temperature)
     batch = FlowBatch(INPUTS, np.float32(CONFIG.temperature))
+    batch = jax.tree.map(lambda leaf: np.asarray(leaf)[None], batch)
     state, metrics = learner.update(jax.random.key(0), first_state(CONFIG), batch)
     assert set(metrics) == set(learner.metrics)
     expected, _ = run(CONFIG, 1)

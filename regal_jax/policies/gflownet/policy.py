@@ -9,6 +9,8 @@ what can be taken away (backward), given a graph and a reward temperature. Two n
   it suits any number of devices, and treats states up to their renaming (``construction``).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from regal_jax import registry
@@ -73,15 +75,20 @@ def flow_inputs(
 
 
 def padded_inputs(graph: ComputationGraph, platform: Platform, config: FlowConfig) -> FlowInputs:
-    """The inputs of a graph, padded to one of few sizes, so that few compilations are needed.
+    """The inputs of a graph, padded to one of few sizes, so that few compilations are needed."""
+    return flow_inputs(graph, platform, config, *padded_sizes([graph]))
+
+
+def padded_sizes(graphs: Sequence[ComputationGraph]) -> tuple[int, int, int]:
+    """Ops, pairs and window, out of few, that all graphs fit into.
 
     A compilation takes as long as some fifty updates. Sub-graphs of 25 to 75 ops of eight real
     graphs have 11 sizes; with the ladder of ops for the window, and no least number of pairs, 50.
     """
-    ops = batching.padded_size(graph.num_ops)
-    pairs = batching.padded_pairs(max(len(graph.op_pairs), 2 * ops))
-    window = min(batching.padded_pairs(max(precedence.width(graph), LEAST_WINDOW)), ops)
-    return flow_inputs(graph, platform, config, ops, pairs, window)
+    ops = batching.padded_size(max(graph.num_ops for graph in graphs))
+    pairs = batching.padded_pairs(max(2 * ops, *(len(graph.op_pairs) for graph in graphs)))
+    width = max(LEAST_WINDOW, *(precedence.width(graph) for graph in graphs))
+    return ops, pairs, min(batching.padded_pairs(width), ops)
 
 
 def check_fits(graph: ComputationGraph, platform: Platform, config: FlowConfig) -> None:

@@ -252,6 +252,16 @@ def _scatter(shapes, results, params) -> Iterator[Dim]:
             yield Dim((axis, None, of_updates), (axis,))
 
 
+def _scatter_add(shapes, results, params) -> Iterator[Dim]:
+    """What is added at some of the places, too; what is added to counts once (``turn``)."""
+    yield from _scatter(shapes, results, params)
+    numbers, updates = params["dimension_numbers"], shapes[2]
+    places = [axis for axis in range(len(updates)) if axis not in numbers.update_window_dims]
+    for of_indices, of_updates in enumerate(places):
+        if of_indices not in numbers.scatter_indices_batching_dims:
+            yield Dim((None, of_indices, of_updates), (None,), "add")
+
+
 _WINDOWED = (
     *("reduce_window_sum", "reduce_window_max", "reduce_window_min"),
     *("select_and_scatter_add", "select_and_gather_add"),
@@ -283,7 +293,7 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
         **dict.fromkeys(_WINDOWED, _window),
         "gather": _gather,
         "scatter": _scatter,
-        "scatter-add": _scatter,
+        "scatter-add": _scatter_add,
     }
 )
 

@@ -9,7 +9,9 @@ stage is done. The stage that holds the most bytes which nothing else reads is w
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from jax.extend.core import JaxprEqn
 
 from regal_jax.compiler.barriers.kernels import bytes_of, is_cheap
 from regal_jax.compiler.slices.axes import Axes, Pair, tied
@@ -101,7 +103,7 @@ class Region(NamedTuple):
 
 def best_region(program: FlatProgram) -> Region | None:
     """The region of the most bytes inside; None where there is none that is worth it."""
-    axes = Axes((step for op in program.ops for step in op.steps), dims_of)
+    axes = Axes((step for op in program.ops for step in op.steps), _dims_of)
     readers = program.readers()
     for value in program.bases():
         readers.setdefault(value, set()).add(RESULT)
@@ -119,6 +121,17 @@ def best_region(program: FlatProgram) -> Region | None:
     best = max(some, key=lambda region: region.inside, default=None)
     made = sum(bytes_of(program, value) for op in program.ops for value in op.writes)
     return best if best and best.inside >= WORTH * made else None
+
+
+def _dims_of(equation: JaxprEqn) -> list[Dim]:
+    """Without sums at places that hold more than what is added: a part of one for each slice costs
+    more than keeping that."""
+    found = dims_of(equation)
+    if equation.primitive.name != "scatter-add":
+        return found
+    avals: list[Any] = [atom.aval for atom in equation.invars]
+    is_small = avals[0].size <= avals[2].size
+    return [dim for dim in found if is_small or not dim.combine]
 
 
 def _classes(program: FlatProgram, axes: Axes) -> list[Pair]:

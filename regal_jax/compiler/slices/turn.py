@@ -87,6 +87,8 @@ class Turn:
     def _slice(self, equation: Any, dim: Dim, inputs: Sequence[Any]) -> Sequence[Any]:
         if dim.body is not None:
             return _run_scan(dim.body, self._cut, inputs)
+        if equation.primitive.name == "scatter-add" and dim.combine:
+            inputs = [_once(inputs[0], self._cut), *inputs[1:]]
         made = run_equation(sliced(equation, dim, self._cut.turns), inputs)
         axis = dim.outputs[0]
         if equation.primitive.name == "iota" and equation.params["dimension"] == axis:
@@ -94,14 +96,16 @@ class Turn:
         return made
 
 
+def _once(whole: Any, cut: Cut) -> Any:
+    """What all slices add to, in the first of them; nothing in the others."""
+    return jnp.where(cut.number == 0, whole, jnp.zeros_like(whole))
+
+
 def _run_scan(body: Body, cut: Cut, inputs: Sequence[Any]) -> list[Any]:
     """The outputs of a slice of a scan."""
     scan = body.scan
     consts, given, xs = scan.parts(inputs)
-    first = [
-        jnp.where(cut.number == 0, one, jnp.zeros_like(one)) if place in body.sums else one
-        for place, one in enumerate(given)
-    ]
+    first = [_once(one, cut) if place in body.sums else one for place, one in enumerate(given)]
 
     def run(carry: Sequence[Any], xs: Sequence[Any]) -> tuple:
         known, slices = dict(body.program.constants), {}

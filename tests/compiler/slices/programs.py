@@ -161,6 +161,30 @@ def unrolled(w, x):
     return jnp.mean(jnp.sin(state @ w["out"]))
 
 
+def looked_up(w, places):
+    """Every turn looks places up in a table, whose gradient is added up at these."""
+
+    def turn(state, places):
+        return jnp.tanh(state @ w["in"] + w["table"][:, places].T), None
+
+    first = jnp.zeros((places.shape[1], HIDDEN))
+    return jnp.mean(jnp.sin(jax.lax.scan(turn, first, places)[0]))
+
+
+LOOKED_UP = (
+    {"in": of(HIDDEN, HIDDEN), "table": of(HIDDEN, 9)},
+    jnp.arange(5 * BATCH).reshape(5, BATCH) ** 2 % 9,
+)
+
+
+def added_at(table, w, x, places):
+    """What is added at places to something that is there, of all slices, and only once."""
+    return jnp.sin(table.at[places].add(jnp.tanh(x @ w["in"]) @ w["out"]))
+
+
+ADDED_AT = (of(9, HIDDEN), *WEIGHTED[:2], jnp.arange(BATCH) ** 2 % 9)
+
+
 PROGRAMS = {
     "perceptron": (jax.value_and_grad(perceptron), PERCEPTRON),
     "normalised": (normalised, NORMALISED),
@@ -174,5 +198,7 @@ PROGRAMS = {
     "recurrent": (jax.value_and_grad(recurrent, has_aux=True), RECURRENT),
     "nested": (jax.value_and_grad(nested), NESTED),
     "unrolled": (jax.value_and_grad(unrolled), RECURRENT),
+    "looked up": (jax.value_and_grad(looked_up), LOOKED_UP),
+    "added at": (added_at, ADDED_AT),
     "rows": (lambda x, w: (jnp.tanh(x @ w) @ w.T, jnp.max(x @ w)), (of(BATCH, 8), of(8, 256))),
 }

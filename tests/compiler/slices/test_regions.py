@@ -36,6 +36,21 @@ def test_gradients_of_shared_weights_are_added_up_in_each_slice():
     assert "add_any" not in names(program, region.after)
 
 
+def test_what_is_added_at_places_is_added_up_in_each_slice():
+    program, region = region_of(jax.grad(programs.looked_up), *programs.LOOKED_UP)
+    assert region.divisor == programs.BATCH
+    sizes = [program.avals[value].size for value in region.combined]
+    assert sorted(sizes) == sorted(leaf.size for leaf in programs.LOOKED_UP[0].values())
+
+
+@pytest.mark.parametrize(("rows", "is_part"), [(8, True), (programs.BATCH, True), (1000, False)])
+def test_sums_at_places_that_are_larger_than_what_is_added_stay_whole(rows, is_part):
+    table = programs.of(rows, programs.HIDDEN)
+    _, region = region_of(programs.added_at, table, *programs.ADDED_AT[1:])
+    assert ("add" in region.combined.values(), not region.stacked) == (is_part, is_part)
+    assert region.divisor == (programs.BATCH if is_part else programs.HIDDEN)
+
+
 def test_features_are_sliced_where_a_batch_is_normalised():
     """By its mean and deviation, which are of all of it."""
     program, region = region_of(programs.normalised, *programs.NORMALISED)

@@ -5,7 +5,7 @@ along it. What its body adds up over the slices may be stacked, or added to a ca
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jax.extend.core import JaxprEqn
 
@@ -37,6 +37,8 @@ def unseen_flops(equation: JaxprEqn, dim: Dim | None, turns: int) -> float:
         return (turns - 1) * _seen_flops(equation)
     if dim.body is None:
         return (1 - 1 / turns) * _seen_flops(equation)
+    if dim.body.of_turns:
+        return 0.0
     return sum(unseen_flops(step.equation, own, turns) for step, own in dim.body.steps)
 
 
@@ -51,6 +53,7 @@ def _seen_flops(equation: JaxprEqn) -> float:
 def _scan_dims(scan: Scan) -> Iterator[Dim]:
     program = flat_jaxpr(scan.body)
     steps = _steps(program)
+    yield from _of_turns(scan, program, steps)
     axes = Axes(steps, dims_of, _carried(scan, program))
     given = range(program.num_arguments)
     roots = {axes.root(pair): None for pair in axes.known if pair[0] in given}
@@ -58,6 +61,44 @@ def _scan_dims(scan: Scan) -> Iterator[Dim]:
         dim = _dim(scan, program, steps, axes, root)
         if dim is not None:
             yield dim
+
+
+def _of_turns(scan: Scan, program: FlatProgram, steps: Sequence[Step]) -> Iterator[Dim]:
+    """Along the turns, if these carry nothing but sums (``jax.lax.map``, and its gradients)."""
+    whole, sums = scan.consts + scan.carry, frozenset(range(scan.carry))
+    is_of_sums = all(_is_sum(program, steps, scan.consts, place) for place in sums)
+    if is_of_sums and whole < program.num_arguments:
+        arguments, results = (None,) * program.num_arguments, (None,) * len(program.results)
+        each = tuple((step, None) for step in steps)
+        yield Dim(
+            (*arguments[:whole], *(0 for _ in arguments[whole:])),
+            (*results[: scan.carry], *(0 for _ in results[scan.carry :])),
+            "add" if sums else "",
+            frozenset(),
+            Body(scan, program, each, arguments, results, sums, of_turns=True),
+        )
+
+
+def _is_sum(program: FlatProgram, steps: Sequence[Step], consts: int, place: int) -> bool:
+    """Whether turns do nothing with what they carry but to add to it."""
+    found = {consts + place}
+    for step in steps:
+        reads = sum(atom in found for atom in step.inputs if isinstance(atom, int))
+        if reads > 1 or (reads and not _adds(step.equation)):
+            return False
+        if reads:
+            found.update(step.outputs)
+    ends = [
+        at for at, atom in enumerate(program.results) if isinstance(atom, int) and atom in found
+    ]
+    return ends == [place]
+
+
+def _adds(equation: JaxprEqn) -> bool:
+    """Whether an equation adds two values, or makes one strongly typed of a weakly typed one."""
+    avals: list[Any] = [equation.invars[0].aval, equation.outvars[0].aval]
+    is_same = equation.primitive.name == "convert_element_type" and avals[0].dtype == avals[1].dtype
+    return is_same or equation.primitive.name in ("add", "add_any")
 
 
 def _steps(program: FlatProgram) -> list[Step]:

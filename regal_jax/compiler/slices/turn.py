@@ -26,6 +26,7 @@ class Body(NamedTuple):
       steps: of that, and their dimensions; None for those that run whole.
       arguments, results: of the body, and the axis that each is sliced along.
       sums: carries that are added up over slices: they begin with nothing but in the first.
+      of_turns: whether a slice is a part of the turns, each of which runs whole.
     """
 
     scan: Scan
@@ -34,6 +35,7 @@ class Body(NamedTuple):
     arguments: tuple[Axis, ...]
     results: tuple[Axis, ...]
     sums: frozenset[int]
+    of_turns: bool = False
 
 
 class Turn:
@@ -105,6 +107,8 @@ def _run_scan(body: Body, cut: Cut, inputs: Sequence[Any]) -> list[Any]:
     """The outputs of a slice of a scan."""
     scan = body.scan
     consts, given, xs = scan.parts(inputs)
+    if body.of_turns:
+        scan = scan._replace(length=len(xs[0]))
     first = [_once(one, cut) if place in body.sums else one for place, one in enumerate(given)]
 
     def run(carry: Sequence[Any], xs: Sequence[Any]) -> tuple:

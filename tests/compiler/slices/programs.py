@@ -185,6 +185,22 @@ def added_at(table, w, x, places):
 ADDED_AT = (of(9, HIDDEN), *WEIGHTED[:2], jnp.arange(BATCH) ** 2 % 9)
 
 
+def mapped(w, x, keys):
+    """A part of the batch in each turn, of which nothing but a count is carried."""
+
+    def turn(count, of_turn):
+        x, key = of_turn
+        hidden = jnp.tanh(x @ w["in"])
+        hidden = hidden * jax.random.bernoulli(key, 0.8, hidden.shape)
+        return count + jnp.sum(x > 0), hidden @ w["out"]
+
+    count, made = jax.lax.scan(turn, 3, (x.reshape(8, 8, WIDTH), keys))
+    return jnp.mean(jnp.sin(made)), count
+
+
+MAPPED = (*WEIGHTED[:2], jax.random.split(jax.random.key(1), 8))
+
+
 PROGRAMS = {
     "perceptron": (jax.value_and_grad(perceptron), PERCEPTRON),
     "normalised": (normalised, NORMALISED),
@@ -200,5 +216,6 @@ PROGRAMS = {
     "unrolled": (jax.value_and_grad(unrolled), RECURRENT),
     "looked up": (jax.value_and_grad(looked_up), LOOKED_UP),
     "added at": (added_at, ADDED_AT),
+    "mapped": (jax.value_and_grad(mapped, has_aux=True), MAPPED),
     "rows": (lambda x, w: (jnp.tanh(x @ w) @ w.T, jnp.max(x @ w)), (of(BATCH, 8), of(8, 256))),
 }

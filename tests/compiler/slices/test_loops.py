@@ -52,6 +52,35 @@ def test_what_needs_the_whole_sum_is_not_sliced(body):
     assert along_rows not in dims(body, jnp.ones(6), jnp.ones((3, 4, 6)))
 
 
+def test_turns_that_carry_sums_alone_are_sliced():
+    along_turns = ((None, 0), (None, 0), "add", frozenset())
+    assert along_turns in dims(lambda c, x: (c + x.sum(), jnp.sin(x)), 0.0, X)
+    assert ((0,), (0,), "", frozenset()) in dims(lambda c, x: (c, jnp.sin(x)), None, X)
+
+
+def test_xla_counts_one_turn_however_they_are_shared_out():
+    one = scan_of(lambda xs: jax.lax.map(lambda x: jnp.sin(x) @ x, xs), jnp.ones((4, 6)))
+    (along_turns,) = (dim for dim in dims_of(one) if dim.body.of_turns)
+    assert unseen_flops(one, along_turns, 2) == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda c, x: (0.5 * c + x.sum(), x),
+        lambda c, x: (x.sum() - c, x),
+        lambda c, x: (c + c, x),
+        lambda c, x: (c + jnp.sin(c), x),
+        lambda c, x: (c + x.sum(), x + c),
+        lambda c, x: (x.sum(), x),
+    ],
+    ids=["decays", "turns its sign", "doubles", "twice", "is read", "is replaced"],
+)
+def test_turns_that_need_the_one_before_are_not(body):
+    for inputs, *_ in dims(body, 0.0, X):
+        assert inputs != (None, 0)
+
+
 def test_what_is_turned_from_turn_to_turn_is_not_sliced():
     assert dims(lambda x, _: (x.T, None), jnp.ones((4, 4)), None, length=3) == []
 

@@ -43,6 +43,13 @@ def test_what_is_added_at_places_is_added_up_in_each_slice():
     assert sorted(sizes) == sorted(leaf.size for leaf in programs.LOOKED_UP[0].values())
 
 
+def test_turns_of_a_loop_are_shared_out():
+    _, region = region_of(jax.grad(programs.mapped, has_aux=True), *programs.MAPPED)
+    assert region.divisor == 8
+    assert sorted(region.combined.values()) == ["add"] * 3  # two weights and a count
+    assert not region.stacked
+
+
 @pytest.mark.parametrize(("rows", "is_part"), [(8, True), (programs.BATCH, True), (1000, False)])
 def test_sums_at_places_that_are_larger_than_what_is_added_stay_whole(rows, is_part):
     table = programs.of(rows, programs.HIDDEN)

@@ -46,9 +46,11 @@ class Axes:
         return pair
 
     def within(self, step: Step, root: Pair) -> list[Dim]:
-        """The dimensions of a step that belong to a class."""
+        """The dimensions of a step that belong to a class; the turns of a loop before others."""
         dims = self._dims[id(step.equation)]
-        return [dim for dim in dims if self.root(tied(step, dim)[0]) == root]
+        found = [dim for dim in dims if self.root(tied(step, dim)[0]) == root]
+        turns = [dim for dim in found if dim.body and dim.body.of_turns]
+        return turns or found
 
     def _dims_of(self, step: Step, dims_of: Callable[[JaxprEqn], list[Dim]]) -> list[Dim]:
         key = id(step.equation)

@@ -201,6 +201,16 @@ def mapped(w, x, keys):
 MAPPED = (*WEIGHTED[:2], jax.random.split(jax.random.key(1), 8))
 
 
+def in_chunks(w, x):
+    """Attention of some queries in each turn, to keys that belong to the same axis as they do."""
+    q, k, v = jnp.split(x @ w, 3, -1)
+    made = jax.lax.map(lambda q: jax.nn.softmax(q @ k.T) @ v, q.reshape(8, 8, WIDTH))
+    return jnp.mean(jnp.sin(made))
+
+
+IN_CHUNKS = (of(WIDTH, 3 * WIDTH), of(BATCH, WIDTH))
+
+
 PROGRAMS = {
     "perceptron": (jax.value_and_grad(perceptron), PERCEPTRON),
     "normalised": (normalised, NORMALISED),
@@ -217,5 +227,6 @@ PROGRAMS = {
     "looked up": (jax.value_and_grad(looked_up), LOOKED_UP),
     "added at": (added_at, ADDED_AT),
     "mapped": (jax.value_and_grad(mapped, has_aux=True), MAPPED),
+    "in chunks": (jax.value_and_grad(in_chunks), IN_CHUNKS),
     "rows": (lambda x, w: (jnp.tanh(x @ w) @ w.T, jnp.max(x @ w)), (of(BATCH, 8), of(8, 256))),
 }

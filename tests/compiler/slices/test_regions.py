@@ -50,6 +50,12 @@ def test_turns_of_a_loop_are_shared_out():
     assert not region.stacked
 
 
+def test_turns_come_before_other_dimensions_of_a_loop():
+    _, region = region_of(jax.grad(programs.in_chunks), *programs.IN_CHUNKS)
+    loops = [one.own for one in region.ops.values() if one.own.body]
+    assert [one.body.of_turns for one in loops] == [True, True]
+
+
 @pytest.mark.parametrize(("rows", "is_part"), [(8, True), (programs.BATCH, True), (1000, False)])
 def test_sums_at_places_that_are_larger_than_what_is_added_stay_whole(rows, is_part):
     table = programs.of(rows, programs.HIDDEN)

@@ -1,4 +1,5 @@
-"""A program with a region of it run slice by slice: the same numbers, but for rounding of sums.
+"""A program with a region of it, or of a loop's body, run slice by slice: the same numbers, but for
+rounding of sums.
 
 Of a batch in parts gradients are added up part by part, and what is kept from the forward to the
 backward pass is of one part. No work is done again; what is left is smaller, and takes longer where
@@ -16,8 +17,8 @@ import jax.numpy as jnp
 from regal_jax.compiler.barriers.emission import with_program
 from regal_jax.compiler.slices.cut import Cut
 from regal_jax.compiler.slices.groups import slice_of, slice_of_each_group
-from regal_jax.compiler.slices.regions import LAST, Region, best_region
-from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram
+from regal_jax.compiler.slices.regions import LAST, Place, Region, best_place
+from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram, run_steps, value_of
 
 TURNS = (2, 4, 8, 16)
 """Slices, or the next lower number that divides all sizes."""
@@ -62,9 +63,10 @@ def in_slices(
       for_cpus: whether it is compiled for these.
       devices: that may have a part each of what is sliced; then they have one of each slice.
     """
-    region = None if any(map(_says_where, traced.jaxpr.in_avals)) else best_region(program)
-    if region is None:
+    place = None if any(map(_says_where, traced.jaxpr.in_avals)) else best_place(program)
+    if place is None:
         return []
+    region = place.region
     unrolled = for_cpus and any(_is_convolution(one.op) for one in region.ops.values())
     most = MOST_UNROLLED // len(region.ops) if unrolled else max(TURNS)
     each, rest = divmod(region.divisor, devices)
@@ -79,7 +81,7 @@ def in_slices(
             forms.append(_Form(Cut(turns, 0, devices), unrolled, apart=True))
         for form in forms:
             with contextlib.suppress(NotImplementedError):  # apart: an op without a rule for vmap
-                made = with_program(traced, _program_in(program, region, form))
+                made = with_program(traced, _program_in(program, place, form))
                 found.append(InSlices(made, turns, unrolled, unseen, form.apart))
     return found
 
@@ -102,8 +104,11 @@ class _Form(NamedTuple):
     apart: bool = False
 
 
-def _program_in(program: FlatProgram, region: Region, form: _Form) -> Callable[..., Any]:
+def _program_in(program: FlatProgram, place: Place, form: _Form) -> Callable[..., Any]:
     """The program as a function of the flat arguments."""
+    if place.loops:
+        return _with_body(program, place, form)
+    region = place.region
     before = [n for n in range(len(program.ops)) if n not in region.own | region.after]
 
     def run(*arguments: Any) -> Any:
@@ -111,6 +116,24 @@ def _program_in(program: FlatProgram, region: Region, form: _Form) -> Callable[.
         program.run(before, known)
         known |= _made(program, region, form, known)
         program.run(sorted(region.after), known)
+        return program.outputs(known)
+
+    return run
+
+
+def _with_body(program: FlatProgram, place: Place, form: _Form) -> Callable[..., Any]:
+    """The same where the region is in a loop's body."""
+    loop, *rest = place.loops
+    body = _program_in(loop.body, Place(place.region, tuple(rest)), form)
+    op, ops = program.ops[loop.number], range(len(program.ops))
+
+    def run(*arguments: Any) -> Any:
+        known = dict(enumerate(arguments)) | dict(program.constants)
+        program.run(ops[: loop.number], known)
+        run_steps(op.steps[:-1], known)
+        inputs = [value_of(atom, known) for atom in op.steps[-1].inputs]
+        known.update(zip(op.steps[-1].outputs, loop.scan.run_flat(body, inputs), strict=True))
+        program.run(ops[loop.number + 1 :], known)
         return program.outputs(known)
 
     return run

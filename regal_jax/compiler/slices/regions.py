@@ -18,7 +18,8 @@ from regal_jax.compiler.slices.axes import Axes, Pair, tied
 from regal_jax.compiler.slices.dims import PART, Axis, Dim, is_opaque
 from regal_jax.compiler.slices.loops import dims_of, unseen_flops
 from regal_jax.compiler.slices.parts import ADDING, adds_whole, keeps_parts, state_of
-from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram, Step
+from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram, Step, flat_jaxpr
+from regal_jax.graphs.importers.jax.scans import Scan, scan_of
 
 CLASSES = 8
 """Of axes that are looked at, those of the most bytes."""
@@ -99,6 +100,40 @@ class Region(NamedTuple):
             for number in self.own
             for step, dim in self.ops[number].steps
         )
+
+
+class Place(NamedTuple):
+    """Where a region is.
+
+    Attributes:
+      region: of the innermost program.
+      loops: that it is in the body of, from outside in.
+    """
+
+    region: Region
+    loops: tuple["Loop", ...] = ()
+
+
+class Loop(NamedTuple):
+    """A scan: the number of its op, what it is, and its body."""
+
+    number: int
+    scan: Scan
+    body: FlatProgram
+
+
+def best_place(program: FlatProgram) -> Place | None:
+    """The region of the most bytes inside, of a program and of the bodies of its loops."""
+    own = best_region(program)
+    found = [Place(own)] if own else []
+    for number, op in enumerate(program.ops):
+        equation = op.steps[-1].equation
+        scan = None if equation.effects else scan_of(equation)
+        if scan is not None:
+            loop = Loop(number, scan, flat_jaxpr(scan.body))
+            inner = best_place(loop.body)
+            found += [] if inner is None else [Place(inner.region, (loop, *inner.loops))]
+    return max(found, key=lambda place: place.region.inside, default=None)
 
 
 def best_region(program: FlatProgram) -> Region | None:

@@ -111,9 +111,9 @@ def _run_scan(body: Body, cut: Cut, inputs: Sequence[Any]) -> list[Any]:
         scan = scan._replace(length=len(xs[0]))
     first = [_once(one, cut) if place in body.sums else one for place, one in enumerate(given)]
 
-    def run(carry: Sequence[Any], xs: Sequence[Any]) -> tuple:
+    def run(*values: Any) -> list[Any]:
         known, slices = dict(body.program.constants), {}
-        for value, one in enumerate((*consts, *carry, *xs)):
+        for value, one in enumerate(values):
             axis = body.arguments[value]
             if axis is None:
                 known[value] = one
@@ -122,8 +122,6 @@ def _run_scan(body: Body, cut: Cut, inputs: Sequence[Any]) -> list[Any]:
         turn = Turn(body.program, cut, known, slices)
         for step, dim in body.steps:
             turn.run(step, dim)
-        made = [turn.read(*pair) for pair in zip(body.program.results, body.results, strict=True)]
-        return tuple(made[: scan.carry]), tuple(made[scan.carry :])
+        return [turn.read(*pair) for pair in zip(body.program.results, body.results, strict=True)]
 
-    last, stacks = scan.run(run, first, tuple(xs))
-    return [*last, *stacks]
+    return scan.run_flat(run, (*consts, *first, *xs))

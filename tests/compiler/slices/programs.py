@@ -211,6 +211,18 @@ def in_chunks(w, x):
 IN_CHUNKS = (of(WIDTH, 3 * WIDTH), of(BATCH, WIDTH))
 
 
+def accumulated(w, x, y):
+    """Gradients of one part of a batch after another."""
+
+    def turn(total, part):
+        return jax.tree.map(jnp.add, total, jax.grad(perceptron)(w, *part)), None
+
+    return jax.lax.scan(turn, jax.tree.map(jnp.zeros_like, w), (x, y))[0]
+
+
+ACCUMULATED = PERCEPTRON[0], of(3, BATCH, WIDTH), of(3, BATCH, 4)
+
+
 PROGRAMS = {
     "perceptron": (jax.value_and_grad(perceptron), PERCEPTRON),
     "normalised": (normalised, NORMALISED),
@@ -228,5 +240,6 @@ PROGRAMS = {
     "added at": (added_at, ADDED_AT),
     "mapped": (jax.value_and_grad(mapped, has_aux=True), MAPPED),
     "in chunks": (jax.value_and_grad(in_chunks), IN_CHUNKS),
+    "accumulated": (accumulated, ACCUMULATED),
     "rows": (lambda x, w: (jnp.tanh(x @ w) @ w.T, jnp.max(x @ w)), (of(BATCH, 8), of(8, 256))),
 }

@@ -40,7 +40,13 @@ def test_the_numbers_are_the_same(name, for_cpus):
     check_the_numbers(name, for_cpus=for_cpus)
 
 
-@pytest.mark.parametrize("name", ["attention", "convolutional", "layers", "recurrent", "rows"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("attention", "convolutional", "layers", "recurrent", "rows"),
+        *("looked up", "added at", "mapped", "in chunks", "accumulated"),
+    ],
+)
 def test_each_of_several_devices_may_have_a_part_of_a_slice(name):
     check_the_numbers(name, for_cpus=False, devices=2)
 
@@ -90,6 +96,7 @@ for one in (*found[:2], *found[-2:]):
     [
         *("perceptron", "attention", "convolutional", "by example"),
         *("layers", "recurrent", "nested"),
+        *("looked up", "mapped", "in chunks", "accumulated"),
     ],
 )
 def test_more_slices_need_fewer_bytes(name):

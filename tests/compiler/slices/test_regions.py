@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from regal_jax.compiler.barriers.emission import program_of
-from regal_jax.compiler.slices.regions import best_region
+from regal_jax.compiler.slices.regions import best_place, best_region
 from tests.compiler.slices import programs
 
 
@@ -54,6 +54,22 @@ def test_turns_come_before_other_dimensions_of_a_loop():
     _, region = region_of(jax.grad(programs.in_chunks), *programs.IN_CHUNKS)
     loops = [one.own for one in region.ops.values() if one.own.body]
     assert [one.body.of_turns for one in loops] == [True, True]
+
+
+def test_a_region_may_be_in_the_body_of_a_loop():
+    program, region = region_of(programs.accumulated, *programs.ACCUMULATED)
+    assert region is None
+    place = best_place(program)
+    (loop,) = place.loops
+    assert program.ops[loop.number].steps[-1].equation.primitive.name == "scan"
+    assert loop.scan.length == 3
+    assert place.region.divisor == programs.BATCH
+
+
+def test_a_region_of_the_program_comes_before_a_smaller_one_of_a_body():
+    program, region = region_of(jax.grad(programs.layers, has_aux=True), *programs.LAYERS)
+    place = best_place(program)
+    assert (place.loops, place.region.own, place.region.inside) == ((), region.own, region.inside)
 
 
 @pytest.mark.parametrize(("rows", "is_part"), [(8, True), (programs.BATCH, True), (1000, False)])

@@ -35,6 +35,18 @@ class Scan(NamedTuple):
         """Another body, as often and in the same direction."""
         return jax.lax.scan(body, tuple(carry), xs, self.length, self.reverse, self.unroll)
 
+    def run_flat(self, body: Callable, inputs: Sequence[Any]) -> list[Any]:
+        """The scan's outputs, of its inputs, by another function of what the body takes, to a list
+        of what it gives."""
+        consts, first, xs = self.parts(inputs)
+
+        def turn(carry: Sequence[Any], xs: Sequence[Any]) -> tuple:
+            made = body(*consts, *carry, *xs)
+            return tuple(made[: self.carry]), tuple(made[self.carry :])
+
+        last, stacks = self.run(turn, first, tuple(xs))
+        return [*last, *stacks]
+
 
 def scan_of(equation: JaxprEqn) -> Scan | None:
     """The scan that an equation is, if it is one."""

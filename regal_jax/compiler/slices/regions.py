@@ -102,6 +102,14 @@ class Region(NamedTuple):
         )
 
 
+class Loop(NamedTuple):
+    """A scan: the number of its op, what it is, and its body."""
+
+    number: int
+    scan: Scan
+    body: FlatProgram
+
+
 class Place(NamedTuple):
     """Where a region is.
 
@@ -111,15 +119,7 @@ class Place(NamedTuple):
     """
 
     region: Region
-    loops: tuple["Loop", ...] = ()
-
-
-class Loop(NamedTuple):
-    """A scan: the number of its op, what it is, and its body."""
-
-    number: int
-    scan: Scan
-    body: FlatProgram
+    loops: tuple[Loop, ...] = ()
 
 
 def best_place(program: FlatProgram) -> Place | None:

@@ -1,7 +1,7 @@
 """Graphs as padded arrays for JAX: one pytree a graph, stacked over a leading axis for ``vmap``."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -131,6 +131,11 @@ def graph_arrays(graph: ComputationGraph, shape: GraphShape | None = None) -> Gr
         output_window=jnp.arange(shape.output_window, dtype=jnp.int32),
         edge_window=jnp.arange(shape.edge_window, dtype=jnp.int32),
     )
+
+
+def stacked(trees: Sequence[Any]) -> Any:
+    """Pytrees of arrays, of equal shapes, as one of numpy arrays with an axis more, the first."""
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
 def _pad(values: np.ndarray, length: int, fill: float) -> jax.Array:

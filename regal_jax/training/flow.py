@@ -19,6 +19,7 @@ import numpy as np
 from regal_jax import registry
 from regal_jax.environments.platform import Platform
 from regal_jax.errors import OptionError
+from regal_jax.graphs import batching
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.graphs.rewrites.subgraphs import random_subgraph
 from regal_jax.policies.gflownet import rollout, sampling
@@ -79,8 +80,8 @@ class FlowPlan:
         return 1.0
 
     @property
-    def graphs_at_once(self) -> int:
-        """That an update sees, each at a temperature of its own."""
+    def problems(self) -> int:
+        """Graphs that an update sees, each at a temperature of its own."""
         return 1
 
     @property
@@ -230,7 +231,7 @@ def _batches(
 
     def batch(step: int) -> FlowBatch:
         rng = np.random.default_rng((plan.seed, step))
-        logs = rng.uniform(low, high, plan.graphs_at_once)
+        logs = rng.uniform(low, high, plan.problems)
         return FlowBatch(_inputs(graphs, step, policy, plan), np.exp(logs).astype(np.float32))
 
     return trainer.stepwise(batch, first, plan.steps, plan.epoch_steps)
@@ -241,10 +242,10 @@ def _inputs(
 ) -> FlowInputs:
     """The inputs of a step, stacked, a function of (seed, step)."""
     rng = np.random.default_rng((plan.seed, step, 1))
-    drawn = [_drawn_graph(rng, graphs, plan) for _ in range(plan.graphs_at_once)]
+    drawn = [_drawn_graph(rng, graphs, plan) for _ in range(plan.problems)]
     sizes, platform = padded_sizes(drawn), Platform(plan.num_devices)
     rows = [flow_inputs(graph, platform, policy, *sizes) for graph in drawn]
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
+    return batching.stacked(rows)
 
 
 def _drawn_graph(rng, graphs: Sequence[ComputationGraph], plan: FlowPlan) -> ComputationGraph:

@@ -61,10 +61,6 @@ class FlowTraining(FlowPlan):
         return self.test_temperature
 
     @property
-    def graphs_at_once(self) -> int:
-        return self.problems
-
-    @property
     def growing(self) -> tuple[str, ...]:
         return super().growing if self.final_rate == 1 else ()
 

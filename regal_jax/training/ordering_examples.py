@@ -44,7 +44,7 @@ def batches(
         for begin in range(0, len(members), batch_size):
             some = members[begin : begin + batch_size]
             rows = [_example(graph, policy, shape, pairs) for graph in some]
-            yield jax.tree.map(lambda *leaves: np.stack([np.asarray(x) for x in leaves]), *rows)
+            yield batching.stacked(rows)
 
 
 def epoch_batches(

@@ -156,4 +156,4 @@ def stacked(rows: Sequence[Any]) -> Any:
         longest = max(len(graph) for graph in graphs)
         graphs = [np.pad(graph, (0, longest - len(graph))) for graph in graphs]
     padded = [(graph, *row[1:]) for graph, row in zip(graphs, rows, strict=True)]
-    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *padded)
+    return batching.stacked(padded)

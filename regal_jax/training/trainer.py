@@ -22,6 +22,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from regal_jax.errors import OptionError
+from regal_jax.graphs import batching
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.training import checkpoints, hosts, settings
 from regal_jax.training.metrics_log import MetricsLog
@@ -345,7 +346,7 @@ def _updates(learner: Learner, chunk: int) -> Iterator[Advance]:
             shapes.clear()
         shapes.add(_shape(data[0]))
         filled = data + data[-1:] * (chunk - len(data))
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *filled)
+        stacked = batching.stacked(filled)
         state, table = steps(state, len(data), jax.device_put(stacked, NamedSharding(mesh, own)))
         rows = np.asarray(table)[: len(data)].tolist()
         return state, [dict(zip(learner.metrics, row, strict=True)) for row in rows]

@@ -14,6 +14,14 @@ from tests.policies.cases import random_graph
 from tests.strategies import computation_graphs
 
 
+def test_trees_are_stacked_as_numpy_arrays():
+    trees = [{"a": np.float32(x), "b": jax.numpy.full(3, x)} for x in (1, 2)]
+    found = batching.stacked(trees)
+    assert found["a"].tolist() == [1, 2]
+    assert found["b"].tolist() == [[1] * 3, [2] * 3]
+    assert all(type(leaf) is np.ndarray for leaf in found.values())
+
+
 def test_the_first_rungs():
     rungs = sorted({batching.padded_size(count) for count in range(200)})
     assert rungs == [8, 16, 24, 32, 48, 64, 88, 128, 184, 264]

@@ -17,11 +17,9 @@ from regal_jax.compiler.barriers.emission import with_program
 from regal_jax.compiler.barriers.kernels import bytes_of, is_cheap
 from regal_jax.compiler.barriers.making import Making
 from regal_jax.graphs.importers.jax.flat_program import (
-    FlatOp,
     FlatProgram,
     flat_jaxpr,
     run_steps,
-    value_of,
 )
 from regal_jax.graphs.importers.jax.program import flops_of
 from regal_jax.graphs.importers.jax.scans import Scan, scan_of
@@ -261,10 +259,10 @@ def _program_with(
             values = [known.get(value) for value in op.reads]
             if number in plans:
                 pair, plan = by_forward[number], plans[number]
-                outputs, given[number] = _forward(pair, plan, _inputs(op, values))
+                outputs, given[number] = _forward(pair, plan, op.last_inputs(values))
             elif number in by_backward:
                 pair = by_backward[number]
-                inputs = _inputs(op, values)
+                inputs = op.last_inputs(values)
                 outputs = _backward(pair, plans[pair.forward], inputs, given[pair.forward])
             else:
                 outputs = list(op(*values))
@@ -281,13 +279,6 @@ class _Given(NamedTuple):
     consts: tuple[Any, ...]
     stacks: tuple[Any, ...]
     more: tuple[Any, ...]
-
-
-def _inputs(op: FlatOp, values: Sequence[Any]) -> list[Any]:
-    """Of an op's last equation."""
-    known = dict(zip(op.reads, values, strict=True))
-    run_steps(op.steps[:-1], known)
-    return [value_of(atom, known) for atom in op.steps[-1].inputs]
 
 
 def _forward(pair: _Pair, plan: _Plan, inputs: Sequence[Any]) -> tuple[list[Any], _Given]:

@@ -37,6 +37,7 @@ class Dim(NamedTuple):
       combine: what makes one of the whole outputs of slices: "add", "max" or "min".
       same: outputs that every slice makes whole, by number.
       body: how every turn of a loop is sliced, if the equation is one.
+      once: inputs that all slices add to, by number: they count in the first of them alone.
     """
 
     inputs: tuple[Axis, ...]
@@ -44,6 +45,7 @@ class Dim(NamedTuple):
     combine: str = ""
     same: frozenset[int] = frozenset()
     body: Any = None
+    once: frozenset[int] = frozenset()
 
     @property
     def made(self) -> list[Axis]:
@@ -253,13 +255,13 @@ def _scatter(shapes, results, params) -> Iterator[Dim]:
 
 
 def _scatter_add(shapes, results, params) -> Iterator[Dim]:
-    """What is added at some of the places, too; what is added to counts once (``turn``)."""
+    """What is added at some of the places, too."""
     yield from _scatter(shapes, results, params)
     numbers, updates = params["dimension_numbers"], shapes[2]
     places = [axis for axis in range(len(updates)) if axis not in numbers.update_window_dims]
     for of_indices, of_updates in enumerate(places):
         if of_indices not in numbers.scatter_indices_batching_dims:
-            yield Dim((None, of_indices, of_updates), (None,), "add")
+            yield Dim((None, of_indices, of_updates), (None,), "add", once=frozenset({0}))
 
 
 _WINDOWED = (

@@ -18,7 +18,7 @@ from regal_jax.compiler.barriers.emission import with_program
 from regal_jax.compiler.slices.cut import Cut
 from regal_jax.compiler.slices.groups import slice_of, slice_of_each_group
 from regal_jax.compiler.slices.regions import LAST, Place, Region, best_place
-from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram, run_steps, value_of
+from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram
 
 TURNS = (2, 4, 8, 16)
 """Slices, or the next lower number that divides all sizes."""
@@ -130,9 +130,8 @@ def _with_body(program: FlatProgram, place: Place, form: _Form) -> Callable[...,
     def run(*arguments: Any) -> Any:
         known = dict(enumerate(arguments)) | dict(program.constants)
         program.run(ops[: loop.number], known)
-        run_steps(op.steps[:-1], known)
-        inputs = [value_of(atom, known) for atom in op.steps[-1].inputs]
-        known.update(zip(op.steps[-1].outputs, loop.scan.run_flat(body, inputs), strict=True))
+        inputs = op.last_inputs([known[value] for value in op.reads])
+        known.update(zip(op.writes, loop.scan.run_flat(body, inputs), strict=True))
         program.run(ops[loop.number + 1 :], known)
         return program.outputs(known)
 

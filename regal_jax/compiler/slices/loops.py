@@ -4,7 +4,7 @@ Every turn of a scan has to slice the same way: what a turn carries along an axi
 along it. What its body adds up over the slices may be stacked, or added to a carry.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jax.extend.core import JaxprEqn
@@ -65,18 +65,23 @@ def _scan_dims(scan: Scan) -> Iterator[Dim]:
 
 def _of_turns(scan: Scan, program: FlatProgram, steps: Sequence[Step]) -> Iterator[Dim]:
     """Along the turns, if these carry nothing but sums (``jax.lax.map``, and its gradients)."""
-    whole, sums = scan.consts + scan.carry, frozenset(range(scan.carry))
-    is_of_sums = all(_is_sum(program, steps, scan.consts, place) for place in sums)
-    if is_of_sums and whole < program.num_arguments:
-        arguments, results = (None,) * program.num_arguments, (None,) * len(program.results)
+    whole, sums = scan.consts + scan.carry, range(scan.carry)
+    stacks = program.num_arguments - whole, len(program.results) - scan.carry
+    if stacks[0] and all(_is_sum(program, steps, scan.consts, place) for place in sums):
+        nothing = (None,) * program.num_arguments, (None,) * len(program.results)
         each = tuple((step, None) for step in steps)
         yield Dim(
-            (*arguments[:whole], *(0 for _ in arguments[whole:])),
-            (*results[: scan.carry], *(0 for _ in results[scan.carry :])),
+            (None,) * whole + (0,) * stacks[0],
+            (None,) * scan.carry + (0,) * stacks[1],
             "add" if sums else "",
-            frozenset(),
-            Body(scan, program, each, arguments, results, sums, of_turns=True),
+            body=Body(scan, program, each, *nothing, of_turns=True),
+            once=_carries(scan, sums),
         )
+
+
+def _carries(scan: Scan, places: Iterable[int]) -> frozenset[int]:
+    """Carries, by their numbers among the scan's inputs."""
+    return frozenset(scan.consts + place for place in places)
 
 
 def _is_sum(program: FlatProgram, steps: Sequence[Step], consts: int, place: int) -> bool:
@@ -151,7 +156,8 @@ def _dim(
         _stacked(made, scan.carry),
         "add" if whole - same else "",
         same,
-        Body(scan, program, found.steps, along, made, sums),
+        Body(scan, program, found.steps, along, made),
+        _carries(scan, sums),
     )
 
 

@@ -25,7 +25,6 @@ class Body(NamedTuple):
       program: its body.
       steps: of that, and their dimensions; None for those that run whole.
       arguments, results: of the body, and the axis that each is sliced along.
-      sums: carries that are added up over slices: they begin with nothing but in the first.
       of_turns: whether a slice is a part of the turns, each of which runs whole.
     """
 
@@ -34,7 +33,6 @@ class Body(NamedTuple):
     steps: tuple[tuple[Step, Dim | None], ...]
     arguments: tuple[Axis, ...]
     results: tuple[Axis, ...]
-    sums: frozenset[int]
     of_turns: bool = False
 
 
@@ -67,6 +65,8 @@ class Turn:
         """Makes what an equation writes."""
         axes = dim.inputs if dim else (None,) * len(step.inputs)
         inputs = [self.read(*pair) for pair in zip(step.inputs, axes, strict=True)]
+        for place in dim.once if dim else ():
+            inputs[place] = self._once(inputs[place])
         if dim is None:
             self.wholes.update(zip(step.outputs, run_equation(step.equation, inputs), strict=True))
             return
@@ -86,11 +86,13 @@ class Turn:
             self.slices[atom, axis] = self._cut.take(self.wholes[atom], axis)
         return self.slices[atom, axis]
 
+    def _once(self, whole: Any) -> Any:
+        """What all slices add to, in the first of them; nothing in the others."""
+        return jnp.where(self._cut.number == 0, whole, jnp.zeros_like(whole))
+
     def _slice(self, equation: Any, dim: Dim, inputs: Sequence[Any]) -> Sequence[Any]:
         if dim.body is not None:
             return _run_scan(dim.body, self._cut, inputs)
-        if equation.primitive.name == "scatter-add" and dim.combine:
-            inputs = [_once(inputs[0], self._cut), *inputs[1:]]
         made = run_equation(sliced(equation, dim, self._cut.turns), inputs)
         axis = dim.outputs[0]
         if equation.primitive.name == "iota" and equation.params["dimension"] == axis:
@@ -98,18 +100,12 @@ class Turn:
         return made
 
 
-def _once(whole: Any, cut: Cut) -> Any:
-    """What all slices add to, in the first of them; nothing in the others."""
-    return jnp.where(cut.number == 0, whole, jnp.zeros_like(whole))
-
-
 def _run_scan(body: Body, cut: Cut, inputs: Sequence[Any]) -> list[Any]:
     """The outputs of a slice of a scan."""
     scan = body.scan
-    consts, given, xs = scan.parts(inputs)
     if body.of_turns:
+        _consts, _carry, xs = scan.parts(inputs)
         scan = scan._replace(length=len(xs[0]))
-    first = [_once(one, cut) if place in body.sums else one for place, one in enumerate(given)]
 
     def run(*values: Any) -> list[Any]:
         known, slices = dict(body.program.constants), {}
@@ -124,4 +120,4 @@ def _run_scan(body: Body, cut: Cut, inputs: Sequence[Any]) -> list[Any]:
             turn.run(step, dim)
         return [turn.read(*pair) for pair in zip(body.program.results, body.results, strict=True)]
 
-    return scan.run_flat(run, (*consts, *first, *xs))
+    return scan.run_flat(run, inputs)

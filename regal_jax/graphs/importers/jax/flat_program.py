@@ -57,6 +57,12 @@ class FlatOp(NamedTuple):
         run_steps(self.steps, known)
         return tuple(known.get(value) for value in self.writes)
 
+    def last_inputs(self, values: Sequence[Any]) -> list[Any]:
+        """Of the op's own equation, given what the op reads."""
+        known = dict(zip(self.reads, values, strict=True))
+        run_steps(self.steps[:-1], known)
+        return [value_of(atom, known) for atom in self.steps[-1].inputs]
+
 
 class FlatProgram(NamedTuple):
     """A traced function without calls and dead code, and the values it works on.

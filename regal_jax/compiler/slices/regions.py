@@ -1,24 +1,23 @@
 """Which part of a program can run slice by slice, such as a batch in parts.
 
 Dimensions of equations tie axes of values together: what is sliced along one is sliced along all.
-Along such a class of axes the program falls into stages. What a stage slices needs slices of what
-was there before it, and of what it makes itself; what is added up over the slices is there when the
-stage is done. The stage that holds the most bytes which nothing else reads is worth a loop.
+Along such a class of axes the program falls into stages. The stage that holds the most bytes which
+nothing else reads is worth a loop.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from jax.extend.core import JaxprEqn
 
-from regal_jax.compiler.barriers.kernels import bytes_of, is_cheap
+from regal_jax.compiler.barriers.kernels import bytes_of
 from regal_jax.compiler.slices.axes import Axes, Pair, tied
 from regal_jax.compiler.slices.dims import PART, Axis, Dim, is_opaque
 from regal_jax.compiler.slices.loops import dims_of, unseen_flops
-from regal_jax.compiler.slices.parts import ADDING, adds_whole, keeps_parts, state_of
-from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram, Step, flat_jaxpr
+from regal_jax.compiler.slices.stages import SlicedOp, stages_of
+from regal_jax.graphs.importers.jax.flat_program import FlatProgram, Step, flat_jaxpr
 from regal_jax.graphs.importers.jax.scans import Scan, scan_of
 
 CLASSES = 8
@@ -32,40 +31,6 @@ RESULT = -1
 
 LAST = "last"
 """How what every slice makes whole is made of all."""
-
-SUMMING = frozenset({"dot_general", "conv_general_dilated", "scan"})
-"""What is added up of things that are there already is worth a loop, if it takes much work."""
-
-
-class SlicedOp(NamedTuple):
-    """An op along a dimension.
-
-    Attributes:
-      op: the op.
-      dims: of its steps but the last; None for one that isn't sliced.
-      own: of the last.
-      reads: values from outside of it, and the axis that each is sliced along.
-    """
-
-    op: FlatOp
-    dims: tuple[Dim | None, ...]
-    own: Dim
-    reads: frozenset[tuple[int, Axis]]
-
-    @property
-    def made(self) -> list[tuple[int, Axis]]:
-        """What it writes, and the axis that each is sliced along, or PART."""
-        return list(zip(self.op.writes, self.own.made, strict=True))
-
-    @property
-    def same(self) -> set[int]:
-        """What every slice makes whole."""
-        return {self.op.writes[place] for place in self.own.same}
-
-    @property
-    def steps(self) -> list[tuple[Step, Dim | None]]:
-        """The equations with their dimensions."""
-        return list(zip(self.op.steps, (*self.dims, self.own), strict=True))
 
 
 class Region(NamedTuple):
@@ -179,125 +144,16 @@ def _classes(program: FlatProgram, axes: Axes) -> list[Pair]:
     return sorted(held, key=lambda root: -held[root])[:CLASSES]
 
 
-def _along(op: FlatOp, axes: Axes, root: Pair) -> SlicedOp | None:
-    """An op along a class; None if its last step has no dimension in it, or one has several."""
-    every = [axes.within(step, root) for step in op.steps]
-    if any(len(dims) > 1 for dims in every):
-        return None
-    found = [dims[0] if dims else None for dims in every]
-    own = found[-1]
-    reads = None if own is None else _reads(op, found)
-    return None if own is None or reads is None else SlicedOp(op, tuple(found[:-1]), own, reads)
-
-
-class _Stages(NamedTuple):
-    """How a program falls into stages along a class of axes.
-
-    Attributes:
-      ready: the first stage that has each value whole.
-      slices: the stage that makes slices of a value, and their axis; None if each has it whole,
-        PART if each has a part of it.
-      chosen: ops that run in slices, and their stage.
-      free: cheap ops of what is there, which can be run wherever they are read.
-    """
-
-    ready: dict[int, int]
-    slices: dict[int, tuple[int, Axis]]
-    chosen: dict[int, tuple[int, SlicedOp]]
-    free: dict[int, SlicedOp]
-
-
 def _regions(
     program: FlatProgram, axes: Axes, root: Pair, readers: Mapping[int, set[int]]
 ) -> Iterator[Region]:
-    stages = _Stages(defaultdict(int), {}, {}, {})
-    for number, op in enumerate(program.ops):
-        _place(number, op, _along(op, axes, root), stages)
+    stages = stages_of(program, axes, root)
     by_stage: dict[int, dict[int, SlicedOp]] = defaultdict(dict)
     for number, (stage, one) in stages.chosen.items():
         by_stage[stage][number] = one
     makers = {pair: number for number, one in stages.free.items() for pair in one.made}
     for ops in by_stage.values():
         yield _region(program, ops, _with_free(ops, stages.free, makers), readers)
-
-
-def _place(number: int, op: FlatOp, one: SlicedOp | None, stages: _Stages) -> None:
-    """Puts an op into its stage."""
-    if of_parts := _of_parts(op, stages):
-        stage = max(_stage_of(*pair, stages) for pair in of_parts.reads)
-        if op.steps[-1].equation.primitive.name in ADDING:
-            stages.chosen[number] = stage, of_parts
-        else:
-            stages.free[number] = of_parts
-        stages.ready.update(dict.fromkeys(op.writes, stage + 1))
-        stages.slices.update(dict.fromkeys(op.writes, (stage, PART)))
-        return
-    if one is None:
-        whole = max((stages.ready[value] for value in op.reads), default=0)
-        stages.ready.update(dict.fromkeys(op.writes, whole))
-        return
-    stage = max((_stage_of(value, axis, stages) for value, axis in one.reads), default=0)
-    begun = any(stages.slices.get(value) == (stage, axis) for value, axis in one.reads)
-    is_free, name = is_cheap(op), op.steps[-1].equation.primitive.name
-    if not begun and (is_free or (one.own.combine and name not in SUMMING)):
-        stages.ready.update(dict.fromkeys(op.writes, stage))
-        if is_free:
-            stages.free[number] = one
-        return
-    stages.chosen[number] = stage, one
-    for value, axis in one.made:
-        stages.ready[value] = stage + 1
-        if axis is not None or value in one.same:
-            stages.slices[value] = stage, axis
-
-
-def _of_parts(op: FlatOp, stages: _Stages) -> SlicedOp | None:
-    """An op that adds parts of sums up, or a cheap one that moves a part: each slice can do so with
-    its own."""
-    parts = {value for value in op.reads if stages.slices.get(value, (0, None))[1] == PART}
-    if len({stages.slices[value][0] for value in parts}) != 1:
-        return None
-    states: dict[int, Axis] = dict.fromkeys(parts, PART)
-    for step in op.steps:
-        read = [state_of(atom, states) for atom in step.inputs]
-        if PART in read:
-            if not keeps_parts(step.equation, read) or adds_whole(step.equation, read):
-                return None
-            states.update(dict.fromkeys(step.outputs, PART))
-    last = op.steps[-1]
-    stage = max(stages.slices[value][0] for value in parts)
-    is_there = all(stages.ready[value] <= stage for value in op.reads if value not in parts)
-    if states.get(last.outputs[0]) != PART or not is_there or not is_cheap(op):
-        return None
-    own = Dim((None,) * len(last.inputs), (None,) * len(last.outputs), "add")
-    reads = frozenset((value, PART if value in parts else None) for value in op.reads)
-    return SlicedOp(op, (None,) * (len(op.steps) - 1), own, reads)
-
-
-def _stage_of(value: int, axis: Axis, stages: _Stages) -> int:
-    """The first stage that has a value, or slices of it along an axis."""
-    made = stages.slices.get(value)
-    return made[0] if made and made[1] == axis else stages.ready[value]
-
-
-def _reads(op: FlatOp, dims: Sequence[Dim | None]) -> frozenset[tuple[int, Axis]] | None:
-    """What an op reads, and along which axis; None where that isn't the same in all its steps."""
-    local: dict[int, Axis] = {}
-    found: set[tuple[int, Axis]] = set()
-    for step, dim in zip(op.steps, dims, strict=True):
-        of = dim.inputs if dim else (None,) * len(step.inputs)
-        for atom, axis in zip(step.inputs, of, strict=True):
-            if not isinstance(atom, int):
-                if axis is not None:
-                    return None
-            elif atom in local:
-                if local[atom] != axis:
-                    return None
-            else:
-                found.add((atom, axis))
-        outputs = dim.outputs if dim else (None,) * len(step.outputs)
-        local.update(zip(step.outputs, outputs, strict=True))
-    return frozenset(found)
 
 
 def _with_free(

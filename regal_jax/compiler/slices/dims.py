@@ -15,11 +15,12 @@ import jax
 from jax.extend.core import JaxprEqn
 
 from regal_jax.compiler.barriers.kernels import ELEMENTWISE
+from regal_jax.compiler.slices.random_bits import hashes_places
 
 _ELEMENTWISE = ELEMENTWISE | {
     *("bessel_i0e", "bessel_i1e", "clz", "digamma", "igamma", "igamma_grad_a", "igammac"),
     *("lgamma", "mulhi", "name", "polygamma", "population_count"),
-    *("regularized_incomplete_beta", "zeta"),
+    *("regularized_incomplete_beta", "threefry2x32", "zeta"),
 }
 """Primitives whose outputs have the shape of all inputs but scalars and axes of size one."""
 
@@ -59,6 +60,8 @@ class Dim(NamedTuple):
 def dims_of(equation: JaxprEqn) -> list[Dim]:
     """All dimensions of an equation that are known to be slices of their own."""
     atoms: list[Any] = [*equation.invars, *equation.outvars]
+    if equation.primitive.name == "random_bits" and hashes_places(equation):
+        return [Dim((None,), (axis,)) for axis in range(len(equation.params["shape"]))]
     if any(is_opaque(atom.aval) for atom in atoms):
         return []
     every = [tuple(atom.aval.shape) for atom in atoms]
@@ -148,10 +151,48 @@ def _slice(shapes, results, params) -> Iterator[Dim]:
             yield Dim((axis,), (axis,))
 
 
+def _dynamic(arrays: int) -> Rule:
+    """Axes that what is taken, or put in, has all of: it begins at 0 there."""
+
+    def rule(shapes, results, params) -> Iterator[Dim]:
+        small = [*shapes[:arrays], *results][1]
+        starts = (None,) * (len(shapes) - arrays)
+        for axis, (size, taken) in enumerate(zip(shapes[0], small, strict=True)):
+            if size == taken:
+                yield Dim((axis,) * arrays + starts, (axis,))
+
+    return rule
+
+
 def _pad(shapes, results, params) -> Iterator[Dim]:
     for axis, config in enumerate(params["padding_config"]):
         if tuple(config) == (0, 0, 0):
             yield Dim((axis, None), (axis,))
+
+
+def _bitcast(shapes, results, params) -> Iterator[Dim]:
+    """But the axis of an element's parts, where these are narrower."""
+    for axis in range(min(len(shapes[0]), len(results[0]))):
+        yield Dim((axis,), (axis,))
+
+
+def _stack(own: Callable[[Mapping[str, Any]], int]) -> Rule:
+    """Axes before those of one problem, such as of one matrix."""
+
+    def rule(shapes, results, params) -> Iterator[Dim]:
+        for axis in range(len(shapes[0]) - own(params)):
+            yield Dim((axis,) * len(shapes), (axis,) * len(results))
+
+    return rule
+
+
+def _triangular_solve(shapes, results, params) -> Iterator[Dim]:
+    """Right sides, too."""
+    rank = len(shapes[1])
+    for axis in range(rank - 2):
+        yield Dim((axis, axis), (axis,))
+    sides = rank - 1 if params["left_side"] else rank - 2
+    yield Dim((None, sides), (sides,))
 
 
 def _but(axes: Callable[[Mapping[str, Any]], Sequence[int]]) -> Rule:
@@ -268,7 +309,9 @@ _WINDOWED = (
     *("reduce_window_sum", "reduce_window_max", "reduce_window_min"),
     *("select_and_scatter_add", "select_and_gather_add"),
 )
-_REDUCING = ("reduce_prod", "reduce_and", "reduce_or", "argmax", "argmin")
+_REDUCING = ("reduce_prod", "reduce_and", "reduce_or", "reduce_xor", "argmax", "argmin")
+_SCATTERING = ("scatter", "scatter-mul", "scatter-min", "scatter-max", "scatter-sub")
+_OF_MATRICES = ("cholesky", "eig", "eigh", "lu", "qr", "svd")
 _CUMULATIVE = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
 
 _RULES: Mapping[str, Rule] = MappingProxyType(
@@ -277,13 +320,17 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
         "reshape": _reshape,
         "squeeze": _squeeze,
         "transpose": _transpose,
+        "bitcast_convert_type": _bitcast,
         "iota": _iota,
         "slice": _slice,
+        "dynamic_slice": _dynamic(1),
+        "dynamic_update_slice": _dynamic(2),
         "pad": _pad,
         "concatenate": _but(lambda params: (params["dimension"],)),
         "split": _but(lambda params: (params["axis"],)),
         "rev": _but(lambda params: params["dimensions"]),
         "sort": _but(lambda params: (params["dimension"],)),
+        "approx_top_k": _but(lambda params: (params["reduction_dimension"],)),
         "top_k": _but(lambda params: (params.get("axis", -1),)),
         **dict.fromkeys(_CUMULATIVE, _but(lambda params: (params["axis"],))),
         "reduce_sum": _reduction("add"),
@@ -294,7 +341,10 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
         "conv_general_dilated": _convolution,
         **dict.fromkeys(_WINDOWED, _window),
         "gather": _gather,
-        "scatter": _scatter,
+        "fft": _stack(lambda params: len(params["fft_lengths"])),
+        **dict.fromkeys(_OF_MATRICES, _stack(lambda params: 2)),
+        "triangular_solve": _triangular_solve,
+        **dict.fromkeys(_SCATTERING, _scatter),
         "scatter-add": _scatter_add,
     }
 )
@@ -306,6 +356,7 @@ _SIZES: Mapping[str, str] = MappingProxyType(
         "iota": "shape",
         "reshape": "new_sizes",
         "slice": "limit_indices",
+        "dynamic_slice": "slice_sizes",
         "gather": "slice_sizes",
     }
 )

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from regal_jax.compiler.slices.cut import Cut
 from regal_jax.compiler.slices.dims import Axis, Dim, sliced
+from regal_jax.compiler.slices.random_bits import bits_of_slice
 from regal_jax.graphs.importers.jax.flat_program import (
     Atom,
     FlatProgram,
@@ -93,8 +94,11 @@ class Turn:
     def _slice(self, equation: Any, dim: Dim, inputs: Sequence[Any]) -> Sequence[Any]:
         if dim.body is not None:
             return _run_scan(dim.body, self._cut, inputs)
-        made = run_equation(sliced(equation, dim, self._cut.turns), inputs)
         axis = dim.outputs[0]
+        if equation.primitive.name == "random_bits":
+            assert axis is not None
+            return [bits_of_slice(equation, inputs[0], axis, self._cut)]
+        made = run_equation(sliced(equation, dim, self._cut.turns), inputs)
         if equation.primitive.name == "iota" and equation.params["dimension"] == axis:
             return [self._cut.places(one, equation.params["shape"][axis]) for one in made]
         return made

@@ -41,6 +41,7 @@ def picked(x, at):
     return jnp.take_along_axis(x, at, -1)
 
 
+_seen_as = jax.lax.bitcast_convert_type
 IMAGE, KERNEL = of(4, 8, 8, 6), of(3, 3, 6, 4)
 AT = jnp.arange(32).reshape(4, 4, 2) % 6
 CASES = {
@@ -50,10 +51,19 @@ CASES = {
     "broadcast": (lambda x: jnp.broadcast_to(x[:, None], (6, 4, 8)) * 1.5, of(6, 8)),
     "reshape": (lambda x: x.reshape(4, 2, 3, 2, 4), of(8, 6, 4)),
     "merged": (lambda x: jnp.tanh(x.reshape(24, 4)), of(4, 6, 4)),
+    "other types": (
+        lambda x: _seen_as(_seen_as(x, "uint16"), "float32") + _seen_as(x, "int32"),
+        of(4, 6, 2),
+    ),
     "squeeze": (lambda x: jnp.squeeze(x, 1), of(4, 1, 6)),
     "transpose": (lambda x: x.transpose(2, 0, 1), of(4, 6, 8)),
     "iota": (lambda x: x + jax.lax.broadcasted_iota(jnp.float32, (4, 6), 1), of(4, 6)),
     "slice": (lambda x: x[:, 1:4, ::2], of(4, 6, 8)),
+    "at a place": (lambda x, i: jax.lax.dynamic_slice(x, (0, i, 0), (4, 2, 8)), of(4, 6, 8), 3),
+    "put at a place": (
+        lambda x, y, i: jax.lax.dynamic_update_slice(x, y, (0, i, i)),
+        *(of(4, 6, 8), of(4, 2, 8), 3),
+    ),
     "pad": (lambda x: jnp.pad(x, ((0, 0), (1, 2))), of(4, 6)),
     "concatenate": (lambda x, y: jnp.concatenate([x, y], 1), of(4, 6), of(4, 2)),
     "split": (lambda x: tuple(jnp.split(x, 2, 1)), of(4, 6)),
@@ -62,6 +72,8 @@ CASES = {
     "top_k": (lambda x: jax.lax.top_k(x, 2), of(4, 6)),
     "cumsum": (lambda x: jnp.cumsum(x, 1) + jax.lax.cummax(x, 0), of(4, 6)),
     "sums": (lambda x: (x.sum(0), x.max(1), x.min(), x.prod(1), jnp.argmax(x, 1)), of(4, 6)),
+    "nearest": (lambda x: jax.lax.approx_max_k(x, 2), of(4, 6)),
+    "largest at places": (lambda x, at: x.at[:, at].max(2.0), of(4, 6), AT[0, 0]),
     "any": (lambda x: jnp.any(x > 0.7, 1), of(4, 6)),
     "product": (lambda x, y: x @ y, of(4, 6), of(6, 8)),
     "batches": (lambda x, y: jnp.einsum("bik,bjk->bij", x, y), of(4, 6, 8), of(4, 2, 8)),
@@ -79,6 +91,20 @@ CASES = {
     "embedding": (lambda x, at: x[at], of(6, 8), AT),
     "gradient of an embedding": (gradient(lambda x, at: x[at]), of(6, 8), AT),
     "softmax": (gradient(lambda x: jax.nn.log_softmax(x)), of(4, 6)),
+    "Fourier": (lambda x: jnp.fft.irfft2(jnp.fft.rfft2(x) * 2), of(4, 6, 8)),
+    "factors": (
+        lambda x: (*jnp.linalg.eigh(x), *jnp.linalg.svd(x), *jnp.linalg.qr(x), jnp.linalg.det(x)),
+        of(4, 2, 2),
+    ),
+    "triangles": (
+        lambda x, y: (
+            jax.scipy.linalg.solve_triangular(x + 9 * jnp.eye(6), y),
+            jax.lax.linalg.triangular_solve(x + 9 * jnp.eye(6), y[:, :, :6], left_side=False),
+            jnp.linalg.cholesky(x @ x.mT + 9 * jnp.eye(6)),
+        ),
+        of(4, 6, 6),
+        of(4, 6, 8),
+    ),
     "attention": (gradient(jax.nn.dot_product_attention), *[of(2, 4, 2, 8)] * 3),
 }
 

@@ -7,7 +7,6 @@ import pytest
 from regal_jax.compiler.slices.loops import RANDOM, dims_of, unseen_flops
 from tests.compiler.slices import programs
 
-KEY = jax.random.key(0)
 X = jnp.ones((4, 6))
 
 
@@ -103,9 +102,19 @@ def test_flops_that_are_not_seen():
     assert unseen_flops(equation, None, 4) == pytest.approx(3 * product, rel=0.2)
 
 
-def test_random_numbers_are_made_in_each_slice():
+def unseen_of_random_numbers(generator):
     def body(x, key):
         return x * jax.random.bernoulli(key, 0.5, x.shape), None
 
-    equation = scan_of(lambda x, keys: jax.lax.scan(body, x, keys), X, jax.random.split(KEY, 3))
-    assert unseen_flops(equation, dims_of(equation)[0], 4) > 3 * RANDOM * X.size
+    keys = jax.random.split(jax.random.key(0, impl=generator), 3)
+    equation = scan_of(lambda x, keys: jax.lax.scan(body, x, keys), X, keys)
+    return unseen_flops(equation, dims_of(equation)[0], 4)
+
+
+def test_random_numbers_are_made_in_slices():
+    made = RANDOM * X.size
+    assert 3 / 4 * made < unseen_of_random_numbers("threefry2x32") < 3 / 2 * made
+
+
+def test_those_of_other_generators_are_made_in_each_slice():
+    assert unseen_of_random_numbers("rbg") > 3 * RANDOM * X.size

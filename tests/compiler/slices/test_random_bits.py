@@ -58,18 +58,18 @@ def test_bits_that_are_no_hashes_of_places_are_made_at_once():
 def test_dropout_is_sliced_and_drops_the_same():
     def loss(weights, x, key):
         for number, w in enumerate(weights):
-            kept = jax.random.bernoulli(jax.random.fold_in(key, number), 0.8, (64, 32))
+            kept = jax.random.bernoulli(jax.random.fold_in(key, number), 0.8, (640, 32))
             x = jnp.where(kept, jnp.tanh(x @ w), 0.0)
         return x.sum()
 
     fn = jax.value_and_grad(loss)
-    args = jnp.ones((3, 32, 32)) / 32, jnp.ones((64, 32)), KEY
+    args = jnp.ones((3, 32, 32)) / 32, jnp.ones((640, 32)), KEY
     traced = jax.jit(fn).trace(*args)
     plain = traced.lower().compile()
     for one in in_slices(traced, program_of(traced), for_cpus=True):
         made = jaxpr_as_fun(one.traced.jaxpr)(*args)
         for own, other in zip(made, jax.tree.leaves(fn(*args)), strict=True):
-            np.testing.assert_allclose(own, other, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(own, other, rtol=1e-5, atol=1e-5)
     assert one.turns == 16
     temporaries = one.traced.lower().compile().memory_analysis().temp_size_in_bytes
     assert temporaries < 0.3 * plain.memory_analysis().temp_size_in_bytes

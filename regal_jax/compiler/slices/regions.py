@@ -178,7 +178,9 @@ def _region(
     ops: Mapping[int, SlicedOp],
     readers: Mapping[int, set[int]],
 ) -> Region:
-    alone, given = _alone(own, ops, readers), _given(ops)
+    given = _given(ops)
+    whole = {value for value, _ in given}
+    alone = _alone(own, ops, readers, whole)
     stacked, combined, inside = {}, {}, 0
     for one in own.values():
         for value, axis in one.made:
@@ -193,7 +195,7 @@ def _region(
     return Region(
         ops,
         alone,
-        tuple(sorted({value for value, _ in given})),
+        tuple(sorted(whole)),
         tuple(sorted((value, axis) for value, axis in given if isinstance(axis, int))),
         stacked,
         combined,
@@ -204,12 +206,17 @@ def _region(
 
 
 def _alone(
-    own: Mapping[int, SlicedOp], ops: Mapping[int, SlicedOp], readers: Mapping[int, set[int]]
+    own: Mapping[int, SlicedOp],
+    ops: Mapping[int, SlicedOp],
+    readers: Mapping[int, set[int]],
+    whole: set[int],
 ) -> frozenset[int]:
-    """A region's own ops, and those of the others that nothing outside reads."""
+    """A region's own ops, and those of the others whose slices are all that is read, and by none
+    but these. ``whole`` are values that the region reads as they are outside."""
     found = set(own)
     for number in sorted(ops.keys() - own.keys(), reverse=True):
-        if all(readers.get(value, set()) <= found for value in ops[number].op.writes):
+        writes = ops[number].op.writes
+        if whole.isdisjoint(writes) and all(readers.get(value, set()) <= found for value in writes):
             found.add(number)
     return frozenset(found)
 

@@ -223,6 +223,18 @@ def accumulated(w, x, y):
 ACCUMULATED = PERCEPTRON[0], of(3, BATCH, WIDTH), of(3, BATCH, 4)
 
 
+def of_neighbours(w, x, places):
+    """Each element reads itself, and others at places, of the same."""
+    x = jnp.tanh(x)
+    return jnp.mean(jnp.sin(x[places] @ w["others"] + x @ w["own"]) @ w["out"])
+
+
+OF_NEIGHBOURS = (
+    {"others": of(WIDTH, 8), "own": of(WIDTH, 8), "out": of(8, 4)},
+    of(8 * BATCH, WIDTH),
+    np.random.default_rng(0).permutation(8 * BATCH),
+)
+
 PROGRAMS = {
     "perceptron": (jax.value_and_grad(perceptron), PERCEPTRON),
     "normalised": (normalised, NORMALISED),
@@ -238,6 +250,7 @@ PROGRAMS = {
     "unrolled": (jax.value_and_grad(unrolled), RECURRENT),
     "looked up": (jax.value_and_grad(looked_up), LOOKED_UP),
     "added at": (added_at, ADDED_AT),
+    "of neighbours": (jax.value_and_grad(of_neighbours), OF_NEIGHBOURS),
     "mapped": (jax.value_and_grad(mapped, has_aux=True), MAPPED),
     "in chunks": (jax.value_and_grad(in_chunks), IN_CHUNKS),
     "accumulated": (accumulated, ACCUMULATED),

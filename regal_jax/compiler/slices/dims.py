@@ -24,6 +24,9 @@ _ELEMENTWISE = ELEMENTWISE | {
 }
 """Primitives whose outputs have the shape of all inputs but scalars and axes of size one."""
 
+OF_MATRICES = frozenset({"cholesky", "eig", "eigh", "lu", "qr", "svd"})
+"""Primitives that factorise."""
+
 Axis = int | None
 
 PART = -1
@@ -311,7 +314,6 @@ _WINDOWED = (
 )
 _REDUCING = ("reduce_prod", "reduce_and", "reduce_or", "reduce_xor", "argmax", "argmin")
 _SCATTERING = ("scatter", "scatter-mul", "scatter-min", "scatter-max", "scatter-sub")
-_OF_MATRICES = ("cholesky", "eig", "eigh", "lu", "qr", "svd")
 _CUMULATIVE = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
 
 _RULES: Mapping[str, Rule] = MappingProxyType(
@@ -342,7 +344,7 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
         **dict.fromkeys(_WINDOWED, _window),
         "gather": _gather,
         "fft": _stack(lambda params: len(params["fft_lengths"])),
-        **dict.fromkeys(_OF_MATRICES, _stack(lambda params: 2)),
+        **dict.fromkeys(OF_MATRICES, _stack(lambda params: 2)),
         "triangular_solve": _triangular_solve,
         **dict.fromkeys(_SCATTERING, _scatter),
         "scatter-add": _scatter_add,

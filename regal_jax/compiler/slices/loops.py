@@ -4,6 +4,7 @@ Every turn of a scan has to slice the same way: what a turn carries along an axi
 along it. What its body adds up over the slices may be stacked, or added to a carry.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from jax.extend.core import JaxprEqn
 
 from regal_jax.compiler.slices import dims as primitives
 from regal_jax.compiler.slices.axes import Axes, Pair
-from regal_jax.compiler.slices.dims import PART, Axis, Dim
+from regal_jax.compiler.slices.dims import OF_MATRICES, PART, Axis, Dim
 from regal_jax.compiler.slices.parts import adds_whole, keeps_parts, state_of
 from regal_jax.compiler.slices.turn import Body
 from regal_jax.graphs.importers.jax.flat_program import FlatProgram, Step, flat_jaxpr
@@ -20,6 +21,8 @@ from regal_jax.graphs.importers.jax.scans import Scan, scan_of
 
 RANDOM = 50
 """Operations for 32 random bits by Threefry, as XLA counts them."""
+
+_BY_LIBRARY = OF_MATRICES | {"triangular_solve"}
 
 
 def dims_of(equation: JaxprEqn) -> list[Dim]:
@@ -43,11 +46,18 @@ def unseen_flops(equation: JaxprEqn, dim: Dim | None, turns: int) -> float:
 
 
 def _seen_flops(equation: JaxprEqn) -> float:
-    """As XLA counts them: of a loop's turns one, and all of what makes random numbers."""
-    scan = scan_of(equation)
+    """As XLA counts them: of a loop's turns one, all of what makes random numbers, other ones of
+    Fourier transforms, and none of what CPUs have a library for."""
+    scan, name = scan_of(equation), equation.primitive.name
     if scan is not None:
         return sum(_seen_flops(op.steps[-1].equation) for op in flat_jaxpr(scan.body).ops)
-    return (RANDOM if equation.primitive.name == "random_bits" else 1) * flops_of(equation)
+    if name == "fft":
+        lengths = equation.params["fft_lengths"]
+        read: Any = equation.invars[0].aval
+        return 8 * math.prod(int(math.log2(length)) for length in lengths) * read.size
+    if name in _BY_LIBRARY:
+        return 0.0
+    return (RANDOM if name == "random_bits" else 1) * flops_of(equation)
 
 
 def _scan_dims(scan: Scan) -> Iterator[Dim]:

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from regal_jax.compiler.barriers.emission import program_of
 from regal_jax.compiler.slices.loops import RANDOM, dims_of, unseen_flops
 from tests.compiler.slices import programs
 
@@ -118,3 +119,16 @@ def test_random_numbers_are_made_in_slices():
 
 def test_those_of_other_generators_are_made_in_each_slice():
     assert unseen_of_random_numbers("rbg") > 3 * RANDOM * X.size
+
+
+def test_fourier_transforms_count_as_xla_counts_them():
+    for fn in (jnp.fft.rfft2, jnp.fft.irfft2, jnp.fft.rfft):
+        x = jnp.ones((4, 16, 24), jnp.complex64 if fn is jnp.fft.irfft2 else jnp.float32)
+        seen = jax.jit(fn).lower(x).compile().cost_analysis()["flops"]
+        (transform,) = (
+            step.equation
+            for op in program_of(jax.jit(fn).trace(x)).ops
+            for step in op.steps
+            if step.equation.primitive.name == "fft"
+        )
+        assert unseen_flops(transform, None, 2) == pytest.approx(seen, rel=0.01)

@@ -7,21 +7,36 @@ a slice is too small for the device.
 """
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from regal_jax.compiler.barriers.emission import with_program
+from regal_jax.compiler.barriers.emission import program_of, with_program
 from regal_jax.compiler.slices.cut import Cut
 from regal_jax.compiler.slices.groups import slice_of, slice_of_each_group
-from regal_jax.compiler.slices.regions import LAST, Place, Region, best_place
+from regal_jax.compiler.slices.peaks import lightest, peak_of, weight_of
+from regal_jax.compiler.slices.regions import LAST, SCOPE, Place, Region, best_place
 from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram
 
 TURNS = (2, 4, 8, 16)
 """Slices, or the next lower number that divides all sizes."""
+
+OF_SEVERAL = 8
+"""Slices where there are several regions."""
+
+MOST_REGIONS = 16
+LESS = 0.03
+"""Of the weight of a program: what each of several regions takes off it, at least."""
+
+MUCH_LESS = 0.8
+"""Of the most bytes that a program with one region holds: what one with several may."""
+
+ENOUGH = 0.5
+"""Of the most bytes that a program holds: where one region leaves less, several aren't looked for.
+"""
 
 MOST_UNROLLED = 10_000
 """Ops of a region, over all its slices, if these are no loop."""
@@ -36,6 +51,7 @@ class InSlices(NamedTuple):
       unrolled: whether the slices are one after another, by barriers, rather than a loop.
       unseen: FLOPs that XLA doesn't count, if they are a loop.
       apart: whether each device adds up parts of sums of its own, and all of them once at the end.
+      several: whether there are several regions, which make again what others make.
     """
 
     traced: Any
@@ -43,12 +59,40 @@ class InSlices(NamedTuple):
     unrolled: bool
     unseen: float
     apart: bool = False
+    several: bool = False
+
+
+class _Machine(NamedTuple):
+    """What slices run on: CPUs or accelerators, and how many have a part of each."""
+
+    is_cpu: bool
+    devices: int
+
+    def unrolls(self, region: Region) -> bool:
+        return self.is_cpu and any(_is_convolution(one.op) for one in region.ops.values())
+
+    def turns(self, region: Region, most: int) -> int:
+        """The most slices, but no more; 0 where there can't be two."""
+        if self.unrolls(region):
+            most = min(most, MOST_UNROLLED // len(region.ops))
+        each, rest = divmod(region.divisor, self.devices)
+        divisors = [n for n in range(2, each + 1) if each % n == 0 and n <= most and not rest]
+        return max(divisors, default=0)
+
+    def loops(self, region: Region) -> bool:
+        """Whether a region may be a loop of several slices, not one after another."""
+        return not self.unrolls(region) and self.turns(region, OF_SEVERAL) > 1
+
+    def form(self, region: Region, turns: int) -> "_Form":
+        among = region.divisor // turns if self.devices > 1 else 1
+        return _Form(Cut(turns, 0, among), self.unrolls(region))
 
 
 def in_slices(
     traced: Any, program: FlatProgram, *, for_cpus: bool, devices: int = 1
 ) -> list[InSlices]:
-    """The traced function with its best region in ever more slices; none if none is worth it.
+    """The traced function with its best region in ever more slices, and then with several; none if
+    none is worth it.
 
     On several devices each number of slices is there twice: devices that add up parts of sums of
     their own, and send them once, hold as much of each sum as all of it is.
@@ -63,27 +107,52 @@ def in_slices(
       for_cpus: whether it is compiled for these.
       devices: that may have a part each of what is sliced; then they have one of each slice.
     """
-    place = None if any(map(_says_where, traced.jaxpr.in_avals)) else best_place(program)
-    if place is None:
+    if any(map(_says_where, traced.jaxpr.in_avals)):
         return []
+    machine, place = _Machine(for_cpus, devices), best_place(program)
+    found = [] if place is None else list(_at_place(traced, program, place, machine))
+    held = peak_of(program, place.region if place and not place.loops else None)
+    if held > ENOUGH * peak_of(program):
+        several, least = _in_regions(traced, program, machine)
+        found += [several] if several.turns and least < MUCH_LESS * held else []
+    return found
+
+
+def _at_place(
+    traced: Any, program: FlatProgram, place: Place, machine: _Machine
+) -> Iterator[InSlices]:
+    """The function with one region in ever more slices."""
     region = place.region
-    unrolled = for_cpus and any(_is_convolution(one.op) for one in region.ops.values())
-    most = MOST_UNROLLED // len(region.ops) if unrolled else max(TURNS)
-    each, rest = divmod(region.divisor, devices)
-    divisors = [n for n in range(2, each + 1) if each % n == 0 and n <= most and not rest]
-    numbers = {max((n for n in divisors if n <= turns), default=0) for turns in TURNS} - {0}
-    found = []
-    for turns in sorted(numbers):
-        unseen = 0.0 if unrolled else region.unseen_flops(turns)
-        among = region.divisor // turns if devices > 1 else 1
-        forms = [_Form(Cut(turns, 0, among), unrolled)]
-        if devices > 1 and "add" in region.combined.values():
-            forms.append(_Form(Cut(turns, 0, devices), unrolled, apart=True))
+    for turns in sorted({machine.turns(region, most) for most in TURNS} - {0}):
+        forms = [machine.form(region, turns)]
+        if machine.devices > 1 and "add" in region.combined.values():
+            forms.append(_Form(Cut(turns, 0, machine.devices), forms[0].unrolled, apart=True))
         for form in forms:
             with contextlib.suppress(NotImplementedError):  # apart: an op without a rule for vmap
                 made = with_program(traced, _program_in(program, place, form))
-                found.append(InSlices(made, turns, unrolled, unseen, form.apart))
-    return found
+                yield InSlices(made, turns, form.unrolled, form.unseen_flops(region), form.apart)
+
+
+def _in_regions(traced: Any, program: FlatProgram, machine: _Machine) -> tuple[InSlices, int]:
+    """The function with one region after another in slices, each of which may make again what
+    others make, and the most bytes that it holds."""
+    less, made = LESS * weight_of(program), InSlices(traced, 0, False, 0.0, several=True)
+    for _ in range(MOST_REGIONS):
+        found = lightest(program, machine.loops)
+        if found is None or found[0] > weight_of(program) - less:
+            break
+        region = found[1]
+        form = machine.form(region, machine.turns(region, OF_SEVERAL))
+        traced = with_program(made.traced, _program_in(program, Place(region), form))
+        made = InSlices(
+            traced,
+            max(made.turns, form.first.turns),
+            False,
+            made.unseen + form.unseen_flops(region),
+            several=True,
+        )
+        program = program_of(traced)
+    return made, peak_of(program)
 
 
 def _says_where(aval: Any) -> bool:
@@ -102,6 +171,10 @@ class _Form(NamedTuple):
     first: Cut
     unrolled: bool
     apart: bool = False
+
+    def unseen_flops(self, region: Region) -> float:
+        """FLOPs that XLA doesn't count."""
+        return 0.0 if self.unrolled else region.unseen_flops(self.first.turns)
 
 
 def _program_in(program: FlatProgram, place: Place, form: _Form) -> Callable[..., Any]:
@@ -173,7 +246,8 @@ def _made(
             carry = turn(carry, given, number)
             carry, given = jax.lax.optimization_barrier((carry, given))
     else:
-        carry, _ = jax.lax.scan(body, carry, jnp.arange(first.turns))
+        with jax.named_scope(SCOPE):
+            carry, _ = jax.lax.scan(body, carry, jnp.arange(first.turns))
     whole, sums = carry
     if apart:
         sums = {value: _ACROSS[region.combined[value]](one) for value, one in sums.items()}

@@ -16,7 +16,7 @@ from regal_jax.compiler.barriers.kernels import bytes_of
 from regal_jax.compiler.slices.axes import Axes, Pair, tied
 from regal_jax.compiler.slices.dims import PART, Axis, Dim, is_opaque
 from regal_jax.compiler.slices.loops import dims_of, unseen_flops
-from regal_jax.compiler.slices.stages import SlicedOp, stages_of
+from regal_jax.compiler.slices.stages import SlicedOp, Stages, stages_of
 from regal_jax.graphs.importers.jax.flat_program import FlatProgram, Step, flat_jaxpr
 from regal_jax.graphs.importers.jax.scans import Scan, scan_of
 
@@ -25,6 +25,9 @@ CLASSES = 8
 
 WORTH = 0.15
 """Of the bytes that a program makes: what a region must hold inside."""
+
+SCOPE = "in_slices"
+"""In the names of loops over slices."""
 
 RESULT = -1
 """In place of an op's number: what the program returns is made of a value."""
@@ -38,7 +41,7 @@ class Region(NamedTuple):
 
     Attributes:
       ops: by number, in program order.
-      own: those of them that don't run outside, too; the others are cheap.
+      own: those of them that don't run outside, too; the others are cheap, or of earlier stages.
       given: values that these read, and don't make.
       cut: which of them are read in slices, and the axis.
       stacked: values that are read outside, and the axis along which slices are put together.
@@ -62,8 +65,8 @@ class Region(NamedTuple):
         """FLOPs that XLA doesn't count if it is a loop of so many turns."""
         return sum(
             unseen_flops(step.equation, dim, turns)
-            for number in self.own
-            for step, dim in self.ops[number].steps
+            for one in self.ops.values()
+            for step, dim in one.steps
         )
 
 
@@ -103,29 +106,35 @@ def best_place(program: FlatProgram) -> Place | None:
 
 def best_region(program: FlatProgram) -> Region | None:
     """The region of the most bytes inside; None where there is none that is worth it."""
-    axes = Axes((step for op in program.ops for step in op.steps), _dims_of)
-    readers = program.readers()
-    for value in program.bases():
-        readers.setdefault(value, set()).add(RESULT)
-    found = [
-        region
-        for root in _classes(program, axes)
-        for region in _regions(program, axes, root, readers)
-    ]
-    some = [
-        region
-        for region in found
-        if region.divisor > 1
-        and not any(is_opaque(program.avals[value]) for value in region.combined)
-    ]
-    best = max(some, key=lambda region: region.inside, default=None)
+    best = max(regions_of(program), key=lambda region: region.inside, default=None)
     made = sum(bytes_of(program, value) for op in program.ops for value in op.writes)
     return best if best and best.inside >= WORTH * made else None
 
 
+def regions_of(program: FlatProgram, *, again: bool = False) -> Iterator[Region]:
+    """Every region of a program.
+
+    Args:
+      program: its ops.
+      again: whether to give those, too, whose slices make again what earlier stages made, rather
+        than that it is kept: a network may be sliced so where its loss compares the whole batch.
+    """
+    axes = Axes((step for op in program.ops for step in op.steps), _dims_of)
+    readers = program.readers()
+    for value in program.bases():
+        readers.setdefault(value, set()).add(RESULT)
+    for root in _classes(program, axes):
+        for region in _regions(program, stages_of(program, axes, root), readers, again):
+            combined = [program.avals[value] for value in region.combined]
+            if region.divisor > 1 and not any(map(is_opaque, combined)):
+                yield region
+
+
 def _dims_of(equation: JaxprEqn) -> list[Dim]:
-    """Without sums at places that hold more than what is added: a part of one for each slice costs
-    more than keeping that."""
+    """Without those of loops over slices, and without sums at places that hold more than what is
+    added: a part of one for each slice costs more than keeping that."""
+    if SCOPE in str(equation.source_info.name_stack):
+        return []
     found = dims_of(equation)
     if equation.primitive.name != "scatter-add":
         return found
@@ -145,23 +154,22 @@ def _classes(program: FlatProgram, axes: Axes) -> list[Pair]:
 
 
 def _regions(
-    program: FlatProgram, axes: Axes, root: Pair, readers: Mapping[int, set[int]]
+    program: FlatProgram, stages: Stages, readers: Mapping[int, set[int]], again: bool
 ) -> Iterator[Region]:
-    stages = stages_of(program, axes, root)
     by_stage: dict[int, dict[int, SlicedOp]] = defaultdict(dict)
     for number, (stage, one) in stages.chosen.items():
         by_stage[stage][number] = one
-    makers = {pair: number for number, one in stages.free.items() for pair in one.made}
-    for ops in by_stage.values():
-        yield _region(program, ops, _with_free(ops, stages.free, makers), readers)
+    for stage, ops in by_stage.items():
+        kept = _with_free(ops, stages.free)
+        yield _region(program, ops, kept, readers)
+        made = _with_free(ops, stages.free | stages.repeatable(stage)) if again else kept
+        if len(made) > len(kept):
+            yield _region(program, ops, made, readers)
 
 
-def _with_free(
-    ops: Mapping[int, SlicedOp],
-    free: Mapping[int, SlicedOp],
-    makers: Mapping[tuple[int, Axis], int],
-) -> dict[int, SlicedOp]:
+def _with_free(ops: Mapping[int, SlicedOp], free: Mapping[int, SlicedOp]) -> dict[int, SlicedOp]:
     """Ops, and the free ones that make slices that these read, in program order."""
+    makers = {pair: number for number, one in free.items() for pair in one.made}
     found, waiting = dict(ops), list(ops.values())
     while waiting:
         for pair in waiting.pop().reads:

@@ -65,6 +65,14 @@ class Stages(NamedTuple):
     chosen: dict[int, tuple[int, SlicedOp]]
     free: dict[int, SlicedOp]
 
+    def repeatable(self, stage: int) -> dict[int, SlicedOp]:
+        """Ops of earlier stages that make nothing but slices."""
+        return {
+            number: one
+            for number, (made, one) in self.chosen.items()
+            if made < stage and PART not in one.own.made and None not in one.own.made
+        }
+
 
 def stages_of(program: FlatProgram, axes: Axes, root: Pair) -> Stages:
     """The stages along the class that has a root."""

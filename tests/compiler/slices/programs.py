@@ -235,6 +235,43 @@ OF_NEIGHBOURS = (
     np.random.default_rng(0).permutation(8 * BATCH),
 )
 
+
+def contrasted(w, x, y):
+    """Each element of a batch is compared with all others, so that the loss waits for all of them:
+    gradients need what is made of the batch before."""
+
+    def tower(weights, x):
+        for weight in weights:
+            x = jnp.tanh(x @ weight)
+        return x
+
+    scores = tower(w["left"], x) @ tower(w["right"], y).T
+    rows, columns = jax.nn.log_softmax(scores), jax.nn.log_softmax(scores, 0)
+    return -jnp.mean(jnp.sum((rows + columns) * jnp.eye(len(x)), -1))
+
+
+CONTRASTED = (
+    {side: of(8, HIDDEN, HIDDEN) for side in ("left", "right")},
+    of(8 * BATCH, HIDDEN),
+    of(8 * BATCH, HIDDEN) + 0.1,
+)
+
+
+def passed_on(w, nodes, senders, receivers):
+    """Layers that add up what edges make of their ends, and so wait for all edges."""
+    for pair in w:
+        ends = jnp.concatenate([nodes[senders], nodes[receivers]], -1)
+        made = jnp.tanh(ends @ pair["up"]) @ pair["down"]
+        nodes = nodes + jnp.zeros_like(nodes).at[receivers].add(made)
+    return jnp.mean(nodes**2)
+
+
+PASSED_ON = (
+    [{"up": of(2 * WIDTH, HIDDEN), "down": of(HIDDEN, WIDTH)} for _ in range(3)],
+    of(BATCH, WIDTH),
+    *np.random.default_rng(0).integers(0, BATCH, (2, 8 * BATCH)),
+)
+
 PROGRAMS = {
     "perceptron": (jax.value_and_grad(perceptron), PERCEPTRON),
     "normalised": (normalised, NORMALISED),
@@ -251,6 +288,8 @@ PROGRAMS = {
     "looked up": (jax.value_and_grad(looked_up), LOOKED_UP),
     "added at": (added_at, ADDED_AT),
     "of neighbours": (jax.value_and_grad(of_neighbours), OF_NEIGHBOURS),
+    "contrasted": (jax.value_and_grad(contrasted), CONTRASTED),
+    "passed on": (jax.value_and_grad(passed_on), PASSED_ON),
     "mapped": (jax.value_and_grad(mapped, has_aux=True), MAPPED),
     "in chunks": (jax.value_and_grad(in_chunks), IN_CHUNKS),
     "accumulated": (accumulated, ACCUMULATED),

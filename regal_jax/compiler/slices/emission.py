@@ -51,7 +51,7 @@ class InSlices(NamedTuple):
       unrolled: whether the slices are one after another, by barriers, rather than a loop.
       unseen: FLOPs that XLA doesn't count, if they are a loop.
       apart: whether each device adds up parts of sums of its own, and all of them once at the end.
-      several: whether there are several regions, which make again what others make.
+      staged: whether there are several regions, which make again what others make.
     """
 
     traced: Any
@@ -59,7 +59,7 @@ class InSlices(NamedTuple):
     unrolled: bool
     unseen: float
     apart: bool = False
-    several: bool = False
+    staged: bool = False
 
 
 class _Machine(NamedTuple):
@@ -113,8 +113,8 @@ def in_slices(
     found = [] if place is None else list(_at_place(traced, program, place, machine))
     held = peak_of(program, place.region if place and not place.loops else None)
     if held > ENOUGH * peak_of(program):
-        several, least = _in_regions(traced, program, machine)
-        found += [several] if several.turns and least < MUCH_LESS * held else []
+        staged, least = _in_regions(traced, program, machine)
+        found += [staged] if staged.turns and least < MUCH_LESS * held else []
     return found
 
 
@@ -136,7 +136,7 @@ def _at_place(
 def _in_regions(traced: Any, program: FlatProgram, machine: _Machine) -> tuple[InSlices, int]:
     """The function with one region after another in slices, each of which may make again what
     others make, and the most bytes that it holds."""
-    less, made = LESS * weight_of(program), InSlices(traced, 0, False, 0.0, several=True)
+    less, made = LESS * weight_of(program), InSlices(traced, 0, False, 0.0, staged=True)
     for _ in range(MOST_REGIONS):
         found = lightest(program, machine.loops)
         if found is None or found[0] > weight_of(program) - less:
@@ -149,7 +149,7 @@ def _in_regions(traced: Any, program: FlatProgram, machine: _Machine) -> tuple[I
             max(made.turns, form.first.turns),
             False,
             made.unseen + form.unseen_flops(region),
-            several=True,
+            staged=True,
         )
         program = program_of(traced)
     return made, peak_of(program)

@@ -307,7 +307,7 @@ def _in_slices(traced: Any, target: Accelerator | None) -> tuple[Version, ...]:
         Version(
             one.traced,
             _kernels(one.traced, program_of(one.traced), target),
-            f"{one.turns}_slices" + "_apart" * one.apart + "_again" * one.several,
+            f"{one.turns}_slices" + "_apart" * one.apart + "_staged" * one.staged,
             one,
         )
         for one in found

@@ -27,7 +27,7 @@ def check_the_numbers(name, **options):
     expected = jax.jit(fn)(*args)
     tolerance = 2e-2 if name == "narrow" else 2e-5
     fewest, most = min(one.turns for one in found), max(one.turns for one in found)
-    for one in (one for one in found if one.turns in (fewest, most) or one.several):
+    for one in (one for one in found if one.turns in (fewest, most) or one.staged):
         made = jax.jit(jaxpr_as_fun(one.traced.jaxpr))(*jax.tree.leaves(args))
         for own, other in zip(made, jax.tree.leaves(expected), strict=True):
             assert (own.shape, own.dtype) == (other.shape, other.dtype)
@@ -114,7 +114,7 @@ def test_more_slices_need_fewer_bytes(name):
 @pytest.mark.parametrize("name", ["contrasted", "passed on"])
 def test_several_regions_make_again_what_others_made_before(name):
     traced, found = sliced(*PROGRAMS[name])
-    assert [one.several for one in found] == sorted(one.several for one in found)  # these are last
+    assert [one.staged for one in found] == sorted(one.staged for one in found)  # these are last
 
     def needs(traced):
         made = traced.lower().compile()
@@ -122,16 +122,16 @@ def test_several_regions_make_again_what_others_made_before(name):
         return memory.temp_size_in_bytes, made.cost_analysis()["flops"]
 
     one, (plain, plain_flops) = found[-1], needs(traced)
-    assert one.several
+    assert one.staged
     temporaries, flops = needs(one.traced)
     assert temporaries < 0.7 * plain
     assert 1.1 * plain_flops < flops + one.unseen < 1.5 * plain_flops
-    kept = [needs(one.traced)[0] for one in found if not one.several]
+    kept = [needs(one.traced)[0] for one in found if not one.staged]
     assert temporaries < 0.8 * min(kept, default=plain)
 
 
 def test_one_region_that_holds_most_is_enough():
-    assert not any(one.several for one in sliced(*PROGRAMS["perceptron"])[1])
+    assert not any(one.staged for one in sliced(*PROGRAMS["perceptron"])[1])
 
 
 def test_convolutions_are_unrolled_on_cpus_alone():

@@ -175,14 +175,16 @@ def positive_sums(x, weights):
 def test_sums_are_fused_where_nothing_else_fits(tmp_path):
     x, weights = np.random.default_rng(0).uniform(size=(2, 8, 32, 32, 64)).astype(np.float32) - 0.1
     budget = 2 * x.nbytes + x.nbytes // 2
-    fitted = rj.fit(positive_sums, x, weights, memory_budget=budget)
+    fitted = rj.fit(positive_sums, x, weights, memory_budget=budget, slices=False)
     assert fitted.plain.needs.total > budget >= fitted.best.needs.total
     assert fitted.best.way.fuses_sums
     assert "sums are fused, which takes time" in str(fitted)
     fast = jax.jit(fitted.function, compiler_options=fitted.compiler_options)
     close(fast(x, weights), jax.jit(positive_sums)(x, weights))
     for is_known in (False, True):
-        ours = rj.jit(positive_sums, memory_budget=budget, cache=tmp_path, strict=True)
+        ours = rj.jit(
+            positive_sums, memory_budget=budget, slices=False, cache=tmp_path, strict=True
+        )
         assert (ours(x, weights) == fast(x, weights)).all()
         assert ours.reports[0].cached is is_known
         assert ours.reports[0].memory[ours.reports[0].chosen].total < x.nbytes // 2

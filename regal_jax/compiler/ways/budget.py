@@ -74,6 +74,9 @@ of programs with large temporaries."""
 FUSED = 8
 """Ways that are compiled with fused sums, at most, where nothing else is within the budget."""
 
+MUCH_WORK = 1.25
+"""Times the plain program's: with more, stages are tried, which make again what others made."""
+
 ENOUGH, ENOUGH_TIME = 1.001, 1.01
 """FLOPs, and estimated time, over the plain program's: with no more no other way is looked for."""
 
@@ -139,6 +142,7 @@ class BudgetSearch:
                 self._try_forms(self._best(budget).way)
             if self._is_for_cpus and self._best(budget).needs.total > budget:
                 self._try_fused_sums(budget, late)
+            self._try_stages(budget, compilations, late)
         return self._best(budget)
 
     def look_at(self, share: float) -> None:
@@ -177,13 +181,17 @@ class BudgetSearch:
         beyond = budget - self.attempts.plain.needs.arguments
         return result_bytes(self.attempts.judge) > MUCH * beyond
 
-    def _in_slices(self) -> list[int]:
-        """Versions in slices, ever more of them."""
+    def _in_slices(self, *, staged: bool = False) -> list[int]:
+        """Versions with one region in slices, ever more of them; or those in stages."""
         versions = self.attempts.judge.versions
-        return [loops for loops, version in enumerate(versions) if version.slices]
+        return [
+            loops
+            for loops, version in enumerate(versions)
+            if version.slices and version.slices.staged is staged
+        ]
 
     def _not_sliced(self) -> range:
-        return range(len(self.attempts.judge.versions) - len(self._in_slices()))
+        return range(sum(not version.slices for version in self.attempts.judge.versions))
 
     def _try_loops(self) -> None:
         """Compiles the program with each kind of lean loops."""
@@ -206,6 +214,17 @@ class BudgetSearch:
         ways = [way, way._replace(compact=True)] if has_other_order else [way]
         made = filter(None, map(self.attempts.of, ways))
         return any(self._reordered(one, budget).needs.total <= budget for one in made)
+
+    def _try_stages(self, budget: int, compilations: int, late: float) -> None:
+        """Compiles the program in stages, where nothing is within the budget, or at much work, and
+        plans of it, too, if it takes these to be."""
+        best, plain = self._best(budget).needs, self.attempts.plain.needs
+        is_good = best.total <= budget and best.work <= MUCH_WORK * plain.work
+        if is_good or time.perf_counter() > late:
+            return
+        for loops in self._in_slices(staged=True):
+            if not self._fits(loops, budget) and best.total > budget:
+                self._try_plans(loops, budget, compilations, late)
 
     def _try_forms(self, way: Way) -> None:
         """Compiles a plan in every form: which takes the least time no rule says."""

@@ -163,6 +163,23 @@ def test_of_as_many_slices_the_faster_counts():
     assert search.within(70, compilations=0).way.loops == 4
 
 
+@pytest.mark.parametrize(
+    ("fused", "slices"),
+    [((90, 1.0), 0), ((90, 1.3), 8), ((190, 1.0), 8)],
+    ids=["little work", "much work", "nothing else"],
+)
+def test_stages_are_tried_where_all_else_takes_much(fused, slices):
+    """Here what is within the budget otherwise are fused sums."""
+
+    def needs(way):
+        return (80, 1.1) if way.slices else fused if way.fuses_sums else (200, 1.0)
+
+    judge = in_slices(needs, 8)
+    *first, last = judge.versions
+    judge.versions = (*first, last._replace(slices=last.slices._replace(staged=True)))
+    assert searching(judge).within(100, compilations=0).way.slices == slices
+
+
 def test_a_budget_is_kept_where_xla_s_own_choice_is_refused_for_its_size():
     def needs(way):
         if not way.runs:

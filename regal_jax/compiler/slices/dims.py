@@ -179,16 +179,6 @@ def _bitcast(shapes, results, params) -> Iterator[Dim]:
         yield Dim((axis,), (axis,))
 
 
-def _stack(own: Callable[[Mapping[str, Any]], int]) -> Rule:
-    """Axes before those of one problem, such as of one matrix."""
-
-    def rule(shapes, results, params) -> Iterator[Dim]:
-        for axis in range(len(shapes[0]) - own(params)):
-            yield Dim((axis,) * len(shapes), (axis,) * len(results))
-
-    return rule
-
-
 def _triangular_solve(shapes, results, params) -> Iterator[Dim]:
     """Right sides, too."""
     rank = len(shapes[1])
@@ -343,8 +333,8 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
         "conv_general_dilated": _convolution,
         **dict.fromkeys(_WINDOWED, _window),
         "gather": _gather,
-        "fft": _stack(lambda params: len(params["fft_lengths"])),
-        **dict.fromkeys(OF_MATRICES, _stack(lambda params: 2)),
+        "fft": _but(lambda params: range(-len(params["fft_lengths"]), 0)),
+        **dict.fromkeys(OF_MATRICES, _but(lambda params: (-2, -1))),
         "triangular_solve": _triangular_solve,
         **dict.fromkeys(_SCATTERING, _scatter),
         "scatter-add": _scatter_add,

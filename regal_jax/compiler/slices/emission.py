@@ -62,6 +62,18 @@ class InSlices(NamedTuple):
     staged: bool = False
 
 
+class _Form(NamedTuple):
+    """How slices run: the first one's place, and the rest as in ``InSlices``."""
+
+    first: Cut
+    unrolled: bool
+    apart: bool = False
+
+    def unseen_flops(self, region: Region) -> float:
+        """FLOPs that XLA doesn't count."""
+        return 0.0 if self.unrolled else region.unseen_flops(self.first.turns)
+
+
 class _Machine(NamedTuple):
     """What slices run on: CPUs or accelerators, and how many have a part of each."""
 
@@ -83,7 +95,7 @@ class _Machine(NamedTuple):
         """Whether a region may be a loop of several slices, not one after another."""
         return not self.unrolls(region) and self.turns(region, OF_SEVERAL) > 1
 
-    def form(self, region: Region, turns: int) -> "_Form":
+    def form(self, region: Region, turns: int) -> _Form:
         among = region.divisor // turns if self.devices > 1 else 1
         return _Form(Cut(turns, 0, among), self.unrolls(region))
 
@@ -143,15 +155,12 @@ def _in_regions(traced: Any, program: FlatProgram, machine: _Machine) -> tuple[I
             break
         region = found[1]
         form = machine.form(region, machine.turns(region, OF_SEVERAL))
-        traced = with_program(made.traced, _program_in(program, Place(region), form))
-        made = InSlices(
-            traced,
-            max(made.turns, form.first.turns),
-            False,
-            made.unseen + form.unseen_flops(region),
-            staged=True,
+        made = made._replace(
+            traced=with_program(made.traced, _program_in(program, Place(region), form)),
+            turns=max(made.turns, form.first.turns),
+            unseen=made.unseen + form.unseen_flops(region),
         )
-        program = program_of(traced)
+        program = program_of(made.traced)
     return made, peak_of(program)
 
 
@@ -163,18 +172,6 @@ def _says_where(aval: Any) -> bool:
 
 def _is_convolution(op: FlatOp) -> bool:
     return op.steps[-1].equation.primitive.name == "conv_general_dilated"
-
-
-class _Form(NamedTuple):
-    """How slices run: the first one's place, and the rest as in ``InSlices``."""
-
-    first: Cut
-    unrolled: bool
-    apart: bool = False
-
-    def unseen_flops(self, region: Region) -> float:
-        """FLOPs that XLA doesn't count."""
-        return 0.0 if self.unrolled else region.unseen_flops(self.first.turns)
 
 
 def _program_in(program: FlatProgram, place: Place, form: _Form) -> Callable[..., Any]:

@@ -31,12 +31,11 @@ def lightest(
     """The region that a program is lightest with, and its weight then; slices may make again what
     was made before."""
     found = [
-        (weight_of(program, region), number, region)
-        for number, region in enumerate(regions_of(program, again=True))
+        (weight_of(program, region), region)
+        for region in regions_of(program, again=True)
         if is_wanted(region)
     ]
-    best = min(found, key=lambda one: one[:2], default=None)
-    return best and (best[0], best[2])
+    return min(found, key=lambda one: one[0], default=None)
 
 
 def _held(program: FlatProgram, region: Region | None) -> np.ndarray:

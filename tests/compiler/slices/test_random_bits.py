@@ -41,7 +41,9 @@ def test_slices_make_the_whole(dtype, axis, among):
     ids=["Threefry", "another generator", "several keys"],
 )
 def test_bits_of_one_key_of_threefry_alone(key, are_sliced):
-    draw = lambda key: jax.random.bits(key, (4, 8))  # noqa: E731
+    def draw(key):
+        return jax.random.bits(key, (4, 8))
+
     draws = draw if key.shape == () else jax.vmap(draw)
     *_, equation = jax.make_jaxpr(draws)(key).jaxpr.eqns
     assert equation.primitive.name == "random_bits"

@@ -3,9 +3,10 @@
   python experiments/one_shot_search.py --flagfile=experiments/flags/smoke/one_shot_search.flags
 
 The genetic search of the paper begins with 256 samples of the policy (``PAPER_GA``).
-Beside it stand, at as many schedules generated, a genetic search that begins with nothing, and
-ours, which begins with the priority rules and justifies every schedule. Results are rows of a CSV;
-an interrupted run resumes, in its training, too.
+Beside it stand, at as many schedules generated, its control, which begins with as many samples of
+the best rule with noise, a genetic search that begins with nothing, and ours, which begins with the
+priority rules and justifies every schedule. Results are rows of a CSV; an interrupted run resumes,
+in its training, too.
 """
 
 from dataclasses import dataclass

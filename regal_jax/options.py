@@ -52,8 +52,8 @@ class Options:
       decoding: of "topoformer": "greedy" (one order), "sample" (the best of as many as
         evaluations), "beam" search of that width, or "guided" (its default): from the beam of 16
         on, dynamic programmes of that width below the best peak, in which the policy breaks ties.
-        Of "one_shot": "greedy", "sample" (its default, and the only one on identical devices), or
-        "brkga", that begins with samples.
+        Of "one_shot" and "noisy_rule": "greedy", "sample" (their default), or "brkga", that begins
+        with samples.
       generation: how priorities become a schedule on machine types, see ``MachineProblem``;
         "parallel" unless given, for "one_shot" that of its policy. ("auto", "justification", "tabu"
         and "cp_sat" have their own.)
@@ -84,8 +84,8 @@ class Options:
     time_limit: Annotated[float | None, "seconds, then the best so far"] = None
     decoding: Annotated[
         Decoding | None,
-        "of topoformer: greedy, sample, beam, guided; of one_shot: greedy, sample, brkga;"
-        " of next_op, lookahead, sequencing, giffler_thompson, noisy_rule: greedy, sample",
+        "of topoformer: greedy, sample, beam, guided; of one_shot, noisy_rule: greedy, sample,"
+        " brkga; of next_op, lookahead, sequencing, giffler_thompson: greedy, sample",
     ] = None
     generation: Annotated[Generation | None, "of schedules from priorities, on machine types"] = (
         None

@@ -11,7 +11,7 @@ from regal_jax.environments.rcpsp.problem import MachineProblem
 from regal_jax.graphs.computation_graph import ComputationGraph
 from regal_jax.methods import evolution
 from regal_jax.methods.pretrained import shipped_policy
-from regal_jax.options import Budget, Options, Result
+from regal_jax.options import Budget, Options, Result, one_or_samples
 from regal_jax.policies import base
 from regal_jax.policies.one_shot import plackett_luce
 from regal_jax.policies.one_shot.policy import OneShotConfig
@@ -41,8 +41,10 @@ PAPER = "one_shot_priority_sampling"
 
 
 def default_evaluations(num_ops: int, options: Options) -> int:
-    """S(256), or a hundred generations."""
-    return GENETIC_EVALUATIONS if options.decoding == "brkga" else SAMPLES
+    """One greedy schedule, S(256), or a hundred generations."""
+    if options.decoding == "brkga":
+        return GENETIC_EVALUATIONS
+    return one_or_samples(num_ops, options, samples=SAMPLES)
 
 
 @registry.method(

@@ -134,7 +134,8 @@ def test_one_shot_ablation_smoke(tmp_path):
 
 def test_one_shot_search_smoke(tmp_path):
     output = launch_once("one_shot_search", tmp_path)
-    for label in ("one_shot S(8)", "one_shot brkga 1500", "brkga 1500", "justification 1500"):
+    genetic = ("one_shot brkga 1500", "noisy_rule brkga 1500", "brkga 1500", "justification 1500")
+    for label in ("one_shot S(8)", *genetic):
         assert label in methods_of(output)
     with (tmp_path / "results.csv").open() as file:
         cost = {

@@ -102,8 +102,8 @@ def test_the_noisy_rule_begins_as_the_best_of_all_rules():
     few, again, more = (optimize("noisy_rule", evaluations=n) for n in (20, 20, 90))
     assert few.start.tolist() == again.start.tolist()
     assert more.makespan <= few.makespan <= max(tried)
-    with pytest.raises(OptionError, match="noisy_rule is decoded by greedy, sample, not by brkga"):
-        optimize("noisy_rule", decoding="brkga")
+    with pytest.raises(OptionError, match="decoded by greedy, sample, brkga, not by beam"):
+        optimize("noisy_rule", decoding="beam")
 
 
 def test_priorities_rank_the_graph_turned_round_where_asked(policy):
@@ -138,10 +138,13 @@ def test_a_policy_may_read_the_graph_turned_round(policy, tmp_path):
     assert searches[0].start.tolist() == searches[1].start.tolist()
 
 
-def test_a_search_from_samples_is_no_worse_than_they_are(policy):
-    sampled = optimize("one_shot", policy=policy, evaluations=256)
-    searched = optimize("one_shot", policy=policy, decoding="brkga", evaluations=2000)
+@pytest.mark.parametrize("method", ["one_shot", "noisy_rule"])
+def test_a_search_from_samples_is_no_worse_than_they_are(method, policy):
+    options = {"policy": policy} if method == "one_shot" else {}
+    sampled = optimize(method, evaluations=256, generation="parallel", **options)
+    searched = optimize(method, decoding="brkga", evaluations=2000, **options)
     assert searched.makespan <= sampled.makespan
+    assert (sampled.evaluations, searched.evaluations) == (256, 2000)
 
 
 def test_a_new_guided_policy_is_the_best_rule(policy):

@@ -62,12 +62,12 @@ def genetic(name: str, method: str, options: Mapping[str, Any], settings: Geneti
 
 
 def genetic_runs(policies: Mapping[str, Path | None], setting: str, settings: Genetic) -> list[Run]:
-    """Genetic searches that begin with samples of the setting's policy, if there is one, with
-    nothing, and with the rules."""
-    found = []
+    """Genetic searches that begin with samples of the setting's policy, if there is one, and of a
+    noisy rule, with nothing, and with the rules."""
+    begun: dict[str, Mapping[str, Any]] = {"noisy_rule": {"decoding": "brkga"}}
     if setting in policies:
-        begun = {"policy": policies[setting], "decoding": "brkga"}
-        found.append(genetic(f"{LEARNED} brkga", LEARNED, begun, settings))
+        begun = {LEARNED: {"policy": policies[setting], "decoding": "brkga"}} | begun
+    found = [genetic(f"{name} brkga", name, options, settings) for name, options in begun.items()]
     return found + [genetic(name, name, {}, settings) for name in ("brkga", "justification")]
 
 

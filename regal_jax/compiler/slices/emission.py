@@ -7,7 +7,7 @@ a slice is too small for the device.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from regal_jax.compiler.barriers.emission import program_of, with_program
 from regal_jax.compiler.slices.cut import Cut
 from regal_jax.compiler.slices.groups import slice_of, slice_of_each_group
 from regal_jax.compiler.slices.peaks import lightest, peak_of, weight_of
-from regal_jax.compiler.slices.regions import LAST, SCOPE, Place, Region, best_place
+from regal_jax.compiler.slices.regions import LAST, SCOPE, Place, Region, places_of
 from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram
 
 TURNS = (2, 4, 8, 16)
@@ -91,6 +91,10 @@ class _Machine(NamedTuple):
         divisors = [n for n in range(2, each + 1) if each % n == 0 and n <= most and not rest]
         return max(divisors, default=0)
 
+    def spared(self, region: Region, most: int) -> float:
+        """Bytes that it makes, and these slices don't hold."""
+        return region.inside * (1 - 1 / max(self.turns(region, most), 1))
+
     def loops(self, region: Region) -> bool:
         """Whether a region may be a loop of several slices, not one after another."""
         return not self.unrolls(region) and self.turns(region, OF_SEVERAL) > 1
@@ -103,8 +107,8 @@ class _Machine(NamedTuple):
 def in_slices(
     traced: Any, program: FlatProgram, *, for_cpus: bool, devices: int = 1
 ) -> list[InSlices]:
-    """The traced function with its best region in ever more slices, and then with several; none if
-    none is worth it.
+    """The traced function with its best region in ever more slices, each time that which they
+    spare most of, and then with several regions; none if none is worth it.
 
     On several devices each number of slices is there twice: devices that add up parts of sums of
     their own, and send them once, hold as much of each sum as all of it is.
@@ -121,8 +125,9 @@ def in_slices(
     """
     if any(map(_says_where, traced.jaxpr.in_avals)):
         return []
-    machine, place = _Machine(for_cpus, devices), best_place(program)
-    found = [] if place is None else list(_at_place(traced, program, place, machine))
+    machine, places = _Machine(for_cpus, devices), list(places_of(program))
+    found = list(_in_ever_more(traced, program, places, machine))
+    place = max(places, key=lambda place: place.region.inside, default=None)
     held = peak_of(program, place.region if place and not place.loops else None)
     if held > ENOUGH * peak_of(program):
         staged, least = _in_regions(traced, program, machine)
@@ -130,19 +135,30 @@ def in_slices(
     return found
 
 
-def _at_place(
-    traced: Any, program: FlatProgram, place: Place, machine: _Machine
+def _in_ever_more(
+    traced: Any, program: FlatProgram, places: Sequence[Place], machine: _Machine
 ) -> Iterator[InSlices]:
-    """The function with one region in ever more slices."""
-    region = place.region
-    for turns in sorted({machine.turns(region, most) for most in TURNS} - {0}):
-        forms = [machine.form(region, turns)]
-        if machine.devices > 1 and "add" in region.combined.values():
-            forms.append(_Form(Cut(turns, 0, machine.devices), forms[0].unrolled, apart=True))
-        for form in forms:
-            with contextlib.suppress(NotImplementedError):  # apart: an op without a rule for vmap
-                made = with_program(traced, _program_in(program, place, form))
-                yield InSlices(made, turns, form.unrolled, form.unseen_flops(region), form.apart)
+    """The function with one region in ever more slices, which spare ever more."""
+    spared = 0.0
+    for most in TURNS:
+        place = max(places, key=lambda one: machine.spared(one.region, most), default=None)
+        if place and machine.spared(place.region, most) > spared:
+            spared = machine.spared(place.region, most)
+            yield from _at_place(traced, program, place, machine, most)
+
+
+def _at_place(
+    traced: Any, program: FlatProgram, place: Place, machine: _Machine, most: int
+) -> Iterator[InSlices]:
+    """The function with one region in so many slices, or the next lower number."""
+    region, turns = place.region, machine.turns(place.region, most)
+    forms = [machine.form(region, turns)]
+    if machine.devices > 1 and "add" in region.combined.values():
+        forms.append(_Form(Cut(turns, 0, machine.devices), forms[0].unrolled, apart=True))
+    for form in forms:
+        with contextlib.suppress(NotImplementedError):  # apart: an op without a rule for vmap
+            made = with_program(traced, _program_in(program, place, form))
+            yield InSlices(made, turns, form.unrolled, form.unseen_flops(region), form.apart)
 
 
 def _in_regions(traced: Any, program: FlatProgram, machine: _Machine) -> tuple[InSlices, int]:

@@ -90,25 +90,17 @@ class Place(NamedTuple):
     loops: tuple[Loop, ...] = ()
 
 
-def best_place(program: FlatProgram) -> Place | None:
-    """The region of the most bytes inside, of a program and of the bodies of its loops."""
-    own = best_region(program)
-    found = [Place(own)] if own else []
+def places_of(program: FlatProgram) -> Iterator[Place]:
+    """The regions of a program, and of the bodies of its loops, that are worth it."""
+    made = sum(bytes_of(program, value) for op in program.ops for value in op.writes)
+    yield from (Place(one) for one in regions_of(program) if one.inside >= WORTH * made)
     for number, op in enumerate(program.ops):
         equation = op.steps[-1].equation
         scan = None if equation.effects else scan_of(equation)
         if scan is not None:
             loop = Loop(number, scan, flat_jaxpr(scan.body))
-            inner = best_place(loop.body)
-            found += [] if inner is None else [Place(inner.region, (loop, *inner.loops))]
-    return max(found, key=lambda place: place.region.inside, default=None)
-
-
-def best_region(program: FlatProgram) -> Region | None:
-    """The region of the most bytes inside; None where there is none that is worth it."""
-    best = max(regions_of(program), key=lambda region: region.inside, default=None)
-    made = sum(bytes_of(program, value) for op in program.ops for value in op.writes)
-    return best if best and best.inside >= WORTH * made else None
+            for inner in places_of(loop.body):
+                yield Place(inner.region, (loop, *inner.loops))
 
 
 def regions_of(program: FlatProgram, *, again: bool = False) -> Iterator[Region]:

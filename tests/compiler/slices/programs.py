@@ -4,11 +4,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from regal_jax.compiler.slices.regions import places_of
+
 BATCH, WIDTH, HIDDEN = 64, 16, 128
 
 
 def of(*shape, dtype=np.float32):
     return jnp.asarray(np.random.default_rng(sum(shape)).normal(0, 0.3, shape), dtype)
+
+
+def best_place(program):
+    """Of the most bytes inside."""
+    return max(places_of(program), key=lambda place: place.region.inside, default=None)
+
+
+def best_region(program):
+    """Of the program itself."""
+    found = [place.region for place in places_of(program) if not place.loops]
+    return max(found, key=lambda region: region.inside, default=None)
 
 
 def perceptron(weights, x, y):

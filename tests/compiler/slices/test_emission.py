@@ -19,9 +19,8 @@ def sliced(fn, args, *, for_cpus=True, devices=1, **options):
     return traced, in_slices(traced, program_of(traced), for_cpus=for_cpus, devices=devices)
 
 
-def check_the_numbers(name, **options):
+def check_the_numbers(fn, args, name="", **options):
     """A program in slices makes the same."""
-    fn, args = PROGRAMS[name]
     _traced, found = sliced(fn, args, **options)
     assert found
     expected = jax.jit(fn)(*args)
@@ -37,7 +36,7 @@ def check_the_numbers(name, **options):
 @pytest.mark.parametrize("for_cpus", [True, False], ids=["CPUs", "accelerators"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_numbers_are_the_same(name, for_cpus):
-    check_the_numbers(name, for_cpus=for_cpus)
+    check_the_numbers(*PROGRAMS[name], name, for_cpus=for_cpus)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +48,7 @@ def test_the_numbers_are_the_same(name, for_cpus):
     ],
 )
 def test_each_of_several_devices_may_have_a_part_of_a_slice(name):
-    check_the_numbers(name, for_cpus=False, devices=2)
+    check_the_numbers(*PROGRAMS[name], name, for_cpus=False, devices=2)
 
 
 def test_devices_send_nothing_to_slice_what_they_have_parts_of():
@@ -150,6 +149,14 @@ def test_slices_divide_all_sizes():
     fn, (w, x, y) = PROGRAMS["perceptron"]
     found = sliced(fn, (w, x[:12], y[:12]))[1]
     assert [one.turns for one in found] == [2, 4, 6, 12]
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_another_axis_is_cut_where_the_batch_has_few_examples(rows):
+    fn, (w, *pairs) = PROGRAMS["perceptron"]
+    args = w, *(one.reshape(rows, -1, one.shape[-1]) for one in pairs)
+    assert [one.turns for one in sliced(fn, args)[1]] == [2, 4, 8, 16]
+    check_the_numbers(fn, args)
 
 
 def test_donations_stay():

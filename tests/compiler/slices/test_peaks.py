@@ -6,8 +6,14 @@ import pytest
 
 from regal_jax.compiler.barriers.emission import program_of
 from regal_jax.compiler.slices.peaks import lightest, peak_of, weight_of
-from regal_jax.compiler.slices.regions import best_region, regions_of
-from tests.compiler.slices.programs import CONTRASTED, PERCEPTRON, contrasted, perceptron
+from regal_jax.compiler.slices.regions import regions_of
+from tests.compiler.slices.programs import (
+    CONTRASTED,
+    PERCEPTRON,
+    best_region,
+    contrasted,
+    perceptron,
+)
 
 SIDE = 32
 ARRAY = 4 * SIDE * SIDE

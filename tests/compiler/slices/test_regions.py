@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import pytest
 
 from regal_jax.compiler.barriers.emission import program_of
-from regal_jax.compiler.slices.regions import best_place, best_region
 from tests.compiler.slices import programs
+from tests.compiler.slices.programs import best_place, best_region
 
 
 def names(program, ops):

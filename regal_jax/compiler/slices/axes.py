@@ -1,6 +1,7 @@
 """Axes of a program's values that belong together, since equations have a dimension for them."""
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from jax.extend.core import JaxprEqn
 
@@ -18,6 +19,8 @@ class Axes:
       steps: of the program.
       dims_of: the dimensions of an equation.
       ties: axes that belong together for other reasons.
+      constants: values that no argument decides. As indices they tie nothing: "each with its own"
+        doesn't make columns of what compares all with all belong to its rows.
     """
 
     def __init__(
@@ -25,12 +28,14 @@ class Axes:
         steps: Iterable[Step],
         dims_of: Callable[[JaxprEqn], list[Dim]],
         ties: Iterable[Sequence[Pair]] = (),
+        constants: AbstractSet[int] = frozenset(),
     ):
+        self._constants = constants
         self._parent: dict[Pair, Pair] = {}
         self._dims: dict[int, list[Dim]] = {}
         for step in steps:
             for dim in self._dims_of(step, dims_of):
-                self._tie(tied(step, dim))
+                self._tie(self._tied(step, dim))
         for pairs in ties:
             self._tie(pairs)
 
@@ -48,15 +53,25 @@ class Axes:
     def within(self, step: Step, root: Pair) -> list[Dim]:
         """The dimensions of a step that belong to a class; the turns of a loop before others."""
         dims = self._dims[id(step.equation)]
-        found = [dim for dim in dims if self.root(tied(step, dim)[0]) == root]
+        found = [dim for dim in dims if self.root(self._tied(step, dim)[0]) == root]
         turns = [dim for dim in found if dim.body and dim.body.of_turns]
         return turns or found
+
+    def of_constant(self, step: Step) -> list[Dim]:
+        """All dimensions of a step whose inputs no argument decides; none of another."""
+        atoms = {atom for atom in step.inputs if isinstance(atom, int)}
+        return self._dims[id(step.equation)] if atoms <= self._constants else []
 
     def _dims_of(self, step: Step, dims_of: Callable[[JaxprEqn], list[Dim]]) -> list[Dim]:
         key = id(step.equation)
         if key not in self._dims:
-            self._dims[key] = [dim for dim in dims_of(step.equation) if tied(step, dim)]
+            self._dims[key] = [dim for dim in dims_of(step.equation) if self._tied(step, dim)]
         return self._dims[key]
+
+    def _tied(self, step: Step, dim: Dim) -> list[Pair]:
+        is_placed = step.equation.primitive.name.startswith(("gather", "scatter"))
+        free = step.inputs[1] if is_placed and step.inputs[1] in self._constants else None
+        return [pair for pair in tied(step, dim) if pair[0] != free]
 
     def _tie(self, pairs: Sequence[Pair]) -> None:
         first = self.root(pairs[0])

@@ -48,6 +48,13 @@ class Cut(NamedTuple):
         group = size // (self.among * self.turns)
         return within + (within // group * (self.turns - 1) + number) * group
 
+    def within(self, places: Any, size: int) -> tuple[Any, Any]:
+        """Which places along an axis of so many elements are of the slice, and where in it."""
+        group = size // (self.among * self.turns)
+        part = places // group
+        inside = (places >= 0) & (places < size) & (part % self.turns == self.number)
+        return inside, part // self.turns * group + places % group
+
     def _apart(self, whole: Any, axis: int) -> Any:
         """With an axis of slices behind the groups' axis."""
         shape = *whole.shape[:axis], self.among, self.turns, -1, *whole.shape[axis + 1 :]

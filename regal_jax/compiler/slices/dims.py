@@ -42,6 +42,7 @@ class Dim(NamedTuple):
       same: outputs that every slice makes whole, by number.
       body: how every turn of a loop is sliced, if the equation is one.
       once: inputs that all slices add to, by number: they count in the first of them alone.
+      coordinate: of the indices of a gather or a scatter, the one that lies on the sliced axis.
     """
 
     inputs: tuple[Axis, ...]
@@ -50,6 +51,7 @@ class Dim(NamedTuple):
     same: frozenset[int] = frozenset()
     body: Any = None
     once: frozenset[int] = frozenset()
+    coordinate: int | None = None
 
     @property
     def made(self) -> list[Axis]:
@@ -271,6 +273,9 @@ def _gather(shapes, results, params) -> Iterator[Dim]:
     for axis, to in zip(windows, offset, strict=True):
         if sizes[axis] == shapes[0][axis] and axis not in numbers.start_index_map:
             yield Dim((axis, None), (to,))
+    for coordinate, axis in enumerate(numbers.start_index_map):
+        if sizes[axis] == 1 < shapes[0][axis]:
+            yield Dim((axis, None), (None,), "add", coordinate=coordinate)
 
 
 def _scatter(shapes, results, params) -> Iterator[Dim]:
@@ -286,6 +291,10 @@ def _scatter(shapes, results, params) -> Iterator[Dim]:
         is_whole = operand[axis] == updates[of_updates]
         if is_whole and axis not in numbers.scatter_dims_to_operand_dims:
             yield Dim((axis, None, of_updates), (axis,))
+    for coordinate, axis in enumerate(numbers.scatter_dims_to_operand_dims):
+        is_clipped = params["mode"] == jax.lax.GatherScatterMode.CLIP
+        if axis in numbers.inserted_window_dims and operand[axis] > 1 and not is_clipped:
+            yield Dim((axis, None, None), (axis,), coordinate=coordinate)
 
 
 def _scatter_add(shapes, results, params) -> Iterator[Dim]:

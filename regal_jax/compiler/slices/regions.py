@@ -7,7 +7,7 @@ nothing else reads is worth a loop.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jax.extend.core import JaxprEqn
@@ -111,7 +111,8 @@ def regions_of(program: FlatProgram, *, again: bool = False) -> Iterator[Region]
       again: whether to give those, too, whose slices make again what earlier stages made, rather
         than that it is kept: a network may be sliced so where its loss compares the whole batch.
     """
-    axes = Axes((step for op in program.ops for step in op.steps), _dims_of)
+    steps = [step for op in program.ops for step in op.steps]
+    axes = Axes(steps, _dims_of, constants=_constants(program, steps))
     readers = program.readers()
     for value in program.bases():
         readers.setdefault(value, set()).add(RESULT)
@@ -120,6 +121,15 @@ def regions_of(program: FlatProgram, *, again: bool = False) -> Iterator[Region]
             combined = [program.avals[value] for value in region.combined]
             if region.divisor > 1 and not any(map(is_opaque, combined)):
                 yield region
+
+
+def _constants(program: FlatProgram, steps: Sequence[Step]) -> set[int]:
+    """Values that no argument decides."""
+    found = set(program.constants)
+    for step in steps:
+        if found.issuperset(atom for atom in step.inputs if isinstance(atom, int)):
+            found.update(step.outputs)
+    return found
 
 
 def _dims_of(equation: JaxprEqn) -> list[Dim]:

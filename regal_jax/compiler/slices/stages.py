@@ -4,6 +4,7 @@ What a stage slices needs slices of what was there before it, and of what it mak
 added up over the slices is there when the stage is done.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -83,14 +84,17 @@ def stages_of(program: FlatProgram, axes: Axes, root: Pair) -> Stages:
 
 
 def _along(op: FlatOp, axes: Axes, root: Pair) -> SlicedOp | None:
-    """An op along a class; None if its last step has no dimension in it, or one has several."""
-    every = [axes.within(step, root) for step in op.steps]
-    if any(len(dims) > 1 for dims in every):
+    """An op along a class; None if its last step has no dimension in it, or one has several. What
+    no argument decides is sliced as it is read."""
+    last = axes.within(op.steps[-1], root)
+    if len(last) != 1:
         return None
-    found = [dims[0] if dims else None for dims in every]
-    own = found[-1]
-    reads = None if own is None else _reads(op, found)
-    return None if own is None or reads is None else SlicedOp(op, tuple(found[:-1]), own, reads)
+    before = (axes.within(step, root) or axes.of_constant(step) for step in op.steps[:-1])
+    for dims in itertools.product(*([*some, None] for some in before)):
+        reads = _reads(op, (*dims, *last))
+        if reads is not None:
+            return SlicedOp(op, dims, last[0], reads)
+    return None
 
 
 def _place(number: int, op: FlatOp, one: SlicedOp | None, stages: Stages) -> None:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from regal_jax.compiler.slices.cut import Cut
 from regal_jax.compiler.slices.dims import Axis, Dim, sliced
+from regal_jax.compiler.slices.indexed import of_slice
 from regal_jax.compiler.slices.random_bits import bits_of_slice
 from regal_jax.graphs.importers.jax.flat_program import (
     Atom,
@@ -98,6 +99,9 @@ class Turn:
         if equation.primitive.name == "random_bits":
             assert axis is not None
             return [bits_of_slice(equation, inputs[0], axis, self._cut)]
+        if dim.coordinate is not None:
+            assert dim.inputs[0] is not None
+            return of_slice(equation, dim.inputs[0], dim.coordinate, inputs, self._cut)
         made = run_equation(sliced(equation, dim, self._cut.turns), inputs)
         if equation.primitive.name == "iota" and equation.params["dimension"] == axis:
             return [self._cut.places(one, equation.params["shape"][axis]) for one in made]

@@ -263,6 +263,17 @@ def contrasted(w, x, y):
     return -jnp.mean(jnp.sum((rows + columns) * jnp.eye(len(x)), -1))
 
 
+def labelled(w, x, y):
+    """The same by labels, of rows and of columns."""
+    scores = jnp.tanh(x @ w["left"][0]) @ jnp.tanh(y @ w["right"][0]).T
+    own = jnp.arange(len(x))
+    losses = [
+        -jnp.take_along_axis(jax.nn.log_softmax(one), own[:, None], -1)
+        for one in (scores, scores.T)
+    ]
+    return jnp.mean(jnp.stack(losses))
+
+
 CONTRASTED = (
     {side: of(8, HIDDEN, HIDDEN) for side in ("left", "right")},
     of(8 * BATCH, HIDDEN),
@@ -302,6 +313,7 @@ PROGRAMS = {
     "added at": (added_at, ADDED_AT),
     "of neighbours": (jax.value_and_grad(of_neighbours), OF_NEIGHBOURS),
     "contrasted": (jax.value_and_grad(contrasted), CONTRASTED),
+    "labelled": (jax.value_and_grad(labelled), CONTRASTED),
     "passed on": (jax.value_and_grad(passed_on), PASSED_ON),
     "mapped": (jax.value_and_grad(mapped, has_aux=True), MAPPED),
     "in chunks": (jax.value_and_grad(in_chunks), IN_CHUNKS),

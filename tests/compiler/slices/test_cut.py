@@ -30,3 +30,14 @@ def test_groups_stay_together():
     """Of a batch of twelve with two elements each, every third example."""
     places = Cut(TURNS, 1, 4).places(jnp.arange(SIZE // TURNS), SIZE)
     assert places.tolist() == [2, 3, 8, 9, 14, 15, 20, 21]
+
+
+@pytest.mark.parametrize("among", [1, 4, 8])
+def test_places_are_found_in_the_slice_that_has_them(among):
+    places = jnp.arange(-2, SIZE + 2)
+    for number in range(TURNS):
+        cut = Cut(TURNS, number, among)
+        inside, local = cut.within(places, SIZE)
+        own = cut.places(jnp.arange(SIZE // TURNS), SIZE)
+        assert places[inside].tolist() == own.tolist()
+        assert local[inside].tolist() == list(range(SIZE // TURNS))

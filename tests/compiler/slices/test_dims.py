@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from jax.extend.core import Literal
 
+from regal_jax.compiler.slices.cut import Cut
 from regal_jax.compiler.slices.dims import dims_of, sliced
+from regal_jax.compiler.slices.indexed import of_slice
 from regal_jax.graphs.importers.jax.flat_program import run_equation
 
 TURNS = 2
@@ -90,6 +92,9 @@ CASES = {
     "gradient of labels": (gradient(picked), of(4, 4, 6), AT),
     "embedding": (lambda x, at: x[at], of(6, 8), AT),
     "gradient of an embedding": (gradient(lambda x, at: x[at]), of(6, 8), AT),
+    "filled": (lambda x, at: x.at[at, at].get(mode="fill", fill_value=7), of(6, 8), AT + 2),
+    "clipped": (lambda x, at: x.at[at, at].get(mode="clip"), of(6, 8), AT + 2),
+    "dropped": (lambda x, at: x.at[:, at[0, 0]].set(9.0, mode="drop"), of(4, 6), AT + 5),
     "softmax": (gradient(lambda x: jax.nn.log_softmax(x)), of(4, 6)),
     "Fourier": (lambda x: jnp.fft.irfft2(jnp.fft.rfft2(x) * 2), of(4, 6, 8)),
     "factors": (
@@ -138,6 +143,13 @@ def part(value, axis, turn):
     return jax.lax.slice_in_dim(value, turn * size, (turn + 1) * size, axis=axis)
 
 
+def of_turn(equation, dim, read, turn):
+    parts = [part(value, axis, turn) for value, axis in zip(read, dim.inputs, strict=True)]
+    if dim.coordinate is None:
+        return run_equation(sliced(equation, dim, TURNS), parts)
+    return of_slice(equation, dim.inputs[0], dim.coordinate, parts, Cut(TURNS, turn))
+
+
 def whole(equation, dim, made):
     """Of what each turn made."""
     for axis, parts in zip(dim.outputs, zip(*made, strict=True), strict=True):
@@ -167,13 +179,7 @@ def test_slices_make_the_whole(case):
             if not is_divisible(equation, dim):
                 continue
             looked_at += 1
-            mine = sliced(equation, dim, TURNS)
-            made = [
-                run_equation(
-                    mine, [part(v, a, turn) for v, a in zip(read, dim.inputs, strict=True)]
-                )
-                for turn in range(TURNS)
-            ]
+            made = [of_turn(equation, dim, read, turn) for turn in range(TURNS)]
             found = list(whole(equation, dim, made))
             for one, other in zip(found, run_equation(equation, read), strict=True):
                 np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-5)

@@ -44,7 +44,7 @@ def test_the_numbers_are_the_same(name, for_cpus):
     [
         *("attention", "convolutional", "layers", "recurrent", "rows"),
         *("looked up", "added at", "mapped", "in chunks", "accumulated"),
-        *("contrasted", "passed on"),
+        *("contrasted", "labelled", "passed on"),
     ],
 )
 def test_each_of_several_devices_may_have_a_part_of_a_slice(name):
@@ -110,7 +110,7 @@ def test_more_slices_need_fewer_bytes(name):
     assert needs[-1] < 0.7 * temporaries(traced, {})
 
 
-@pytest.mark.parametrize("name", ["contrasted", "passed on"])
+@pytest.mark.parametrize("name", ["contrasted", "labelled", "passed on"])
 def test_several_regions_make_again_what_others_made_before(name):
     traced, found = sliced(*PROGRAMS[name])
     assert [one.staged for one in found] == sorted(one.staged for one in found)  # these are last

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from regal_jax.compiler.barriers.emission import program_of
+from regal_jax.compiler.slices.regions import regions_of
 from tests.compiler.slices import programs
 from tests.compiler.slices.programs import best_place, best_region
 
@@ -135,3 +136,17 @@ def test_slices_divide_what_a_loop_s_body_makes_of_an_axis():
     fn = jax.grad(lambda w, x: jax.lax.scan(grouped, x, w)[0].sum())
     _, region = region_of(fn, jnp.ones((6, 64, 64)), jnp.ones((16, 64)))
     assert region.divisor == 4
+
+
+def test_labels_that_count_on_tie_no_columns_to_rows():
+    """What compares all with all is sliced along its rows, though both have the same labels."""
+    program = program_of(jax.jit(jax.grad(programs.labelled)).trace(*programs.CONTRASTED))
+    squares = {n for n, aval in enumerate(program.avals) if aval.shape == (8 * programs.BATCH,) * 2}
+    sliced = [
+        {value for value, axis in pairs if axis in (0, 1)} & squares
+        for pairs in (
+            [pair for one in region.ops.values() for pair in one.made]
+            for region in regions_of(program, again=True)
+        )
+    ]
+    assert max(map(len, sliced)) > 0.8 * len(squares)

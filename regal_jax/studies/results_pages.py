@@ -233,7 +233,7 @@ TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType(
         "one_shot_real": gaps_of_machines,
         "one_shot_real_paired": functools.partial(paired_of_machines, "one_shot"),
         "one_shot_search": gaps_of_machines,
-        "one_shot_search_paired": functools.partial(paired_of_machines, "one_shot"),
+        "one_shot_search_paired": functools.partial(paired_of_machines, "one_shot brkga"),
         "one_shot_projects": gaps_of_machines,
         "one_shot_tpch": makespans_of_tpch,
         "one_shot_tpch_paired": functools.partial(paired_of_machines, "one_shot"),

@@ -69,9 +69,12 @@ class Axes:
         return self._dims[key]
 
     def _tied(self, step: Step, dim: Dim) -> list[Pair]:
+        """But those of indices that no argument decides."""
         is_placed = step.equation.primitive.name.startswith(("gather", "scatter"))
-        free = step.inputs[1] if is_placed and step.inputs[1] in self._constants else None
-        return [pair for pair in tied(step, dim) if pair[0] != free]
+        if is_placed and step.inputs[1] in self._constants:
+            operand, _indices, *updates = dim.inputs
+            dim = dim._replace(inputs=(operand, None, *updates))
+        return tied(step, dim)
 
     def _tie(self, pairs: Sequence[Pair]) -> None:
         first = self.root(pairs[0])

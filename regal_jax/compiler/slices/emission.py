@@ -88,7 +88,7 @@ class _Machine(NamedTuple):
         if self.unrolls(region):
             most = min(most, MOST_UNROLLED // len(region.ops))
         each, rest = divmod(region.divisor, self.devices)
-        divisors = [n for n in range(2, each + 1) if each % n == 0 and n <= most and not rest]
+        divisors = [n for n in range(2, min(each, most) + 1) if each % n == 0 and not rest]
         return max(divisors, default=0)
 
     def spared(self, region: Region, most: int) -> float:
@@ -142,8 +142,8 @@ def _in_ever_more(
     spared = 0.0
     for most in TURNS:
         place = max(places, key=lambda one: machine.spared(one.region, most), default=None)
-        if place and machine.spared(place.region, most) > spared:
-            spared = machine.spared(place.region, most)
+        if place and (now := machine.spared(place.region, most)) > spared:
+            spared = now
             yield from _at_place(traced, program, place, machine, most)
 
 

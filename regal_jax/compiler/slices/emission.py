@@ -20,6 +20,7 @@ from regal_jax.compiler.slices.groups import slice_of, slice_of_each_group
 from regal_jax.compiler.slices.peaks import lightest, peak_of, weight_of
 from regal_jax.compiler.slices.regions import LAST, SCOPE, Place, Region, places_of
 from regal_jax.graphs.importers.jax.flat_program import FlatOp, FlatProgram
+from regal_jax.graphs.importers.jax.loop_bodies import with_body
 
 TURNS = (2, 4, 8, 16)
 """Slices, or the next lower number that divides all sizes."""
@@ -192,36 +193,17 @@ def _is_convolution(op: FlatOp) -> bool:
 
 def _program_in(program: FlatProgram, place: Place, form: _Form) -> Callable[..., Any]:
     """The program as a function of the flat arguments."""
-    if place.loops:
-        return _with_body(program, place, form)
-    region = place.region
-    before = [n for n in range(len(program.ops)) if n not in region.own | region.after]
+    region, inner = place.region, place.loops[-1].body if place.loops else program
+    before = [n for n in range(len(inner.ops)) if n not in region.own | region.after]
 
     def run(*arguments: Any) -> Any:
-        known = dict(enumerate(arguments)) | dict(program.constants)
-        program.run(before, known)
-        known |= _made(program, region, form, known)
-        program.run(sorted(region.after), known)
-        return program.outputs(known)
+        known = dict(enumerate(arguments)) | dict(inner.constants)
+        inner.run(before, known)
+        known |= _made(inner, region, form, known)
+        inner.run(sorted(region.after), known)
+        return inner.outputs(known)
 
-    return run
-
-
-def _with_body(program: FlatProgram, place: Place, form: _Form) -> Callable[..., Any]:
-    """The same where the region is in a loop's body."""
-    loop, *rest = place.loops
-    body = _program_in(loop.body, Place(place.region, tuple(rest)), form)
-    op, ops = program.ops[loop.number], range(len(program.ops))
-
-    def run(*arguments: Any) -> Any:
-        known = dict(enumerate(arguments)) | dict(program.constants)
-        program.run(ops[: loop.number], known)
-        inputs = op.last_inputs([known[value] for value in op.reads])
-        known.update(zip(op.writes, loop.scan.run_flat(body, inputs), strict=True))
-        program.run(ops[loop.number + 1 :], known)
-        return program.outputs(known)
-
-    return run
+    return with_body(program, place.loops, run)
 
 
 def _made(

@@ -17,8 +17,8 @@ from regal_jax.compiler.slices.axes import Axes, Pair, tied
 from regal_jax.compiler.slices.dims import PART, Axis, Dim, is_opaque
 from regal_jax.compiler.slices.loops import dims_of, unseen_flops
 from regal_jax.compiler.slices.stages import SlicedOp, Stages, stages_of
-from regal_jax.graphs.importers.jax.flat_program import FlatProgram, Step, flat_jaxpr
-from regal_jax.graphs.importers.jax.scans import Scan, scan_of
+from regal_jax.graphs.importers.jax.flat_program import FlatProgram, Step
+from regal_jax.graphs.importers.jax.loop_bodies import Loop, loops_of
 
 CLASSES = 8
 """Of axes that are looked at, those of the most bytes."""
@@ -70,14 +70,6 @@ class Region(NamedTuple):
         )
 
 
-class Loop(NamedTuple):
-    """A scan: the number of its op, what it is, and its body."""
-
-    number: int
-    scan: Scan
-    body: FlatProgram
-
-
 class Place(NamedTuple):
     """Where a region is.
 
@@ -94,13 +86,9 @@ def places_of(program: FlatProgram) -> Iterator[Place]:
     """The regions of a program, and of the bodies of its loops, that are worth it."""
     made = sum(bytes_of(program, value) for op in program.ops for value in op.writes)
     yield from (Place(one) for one in regions_of(program) if one.inside >= WORTH * made)
-    for number, op in enumerate(program.ops):
-        equation = op.steps[-1].equation
-        scan = None if equation.effects else scan_of(equation)
-        if scan is not None:
-            loop = Loop(number, scan, flat_jaxpr(scan.body))
-            for inner in places_of(loop.body):
-                yield Place(inner.region, (loop, *inner.loops))
+    for loop in loops_of(program):
+        for inner in places_of(loop.body):
+            yield Place(inner.region, (loop, *inner.loops))
 
 
 def regions_of(program: FlatProgram, *, again: bool = False) -> Iterator[Region]:

@@ -35,6 +35,12 @@ def kernel_work(kernels: Kernels, on: Specification | None = None) -> np.ndarray
     return np.array([kernel_seconds(work, size, *kind, on) for work, size, kind in each])
 
 
+def repeated_flops(kernels: Kernels, runs: Sequence[int]) -> float:
+    """FLOPs of kernels in a sequence that had been run before."""
+    flops = _flops(kernels)
+    return float(flops[list(runs)].sum() - flops.sum())
+
+
 def _flops(kernels: Kernels) -> np.ndarray:
     program = kernels.program
     flops = np.array([sum(flops_of(one.equation) for one in op.steps) for op in program.ops])

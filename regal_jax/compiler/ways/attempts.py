@@ -48,8 +48,8 @@ class Attempts:
     def __init__(self, judge: Judge, how: Search):
         self.judge, self._how = judge, how
         on = judge.target and judge.target.specification
-        self._lines: Callable[[int, bool], Lines] = functools.cache(
-            lambda loops, early: Lines(_kernels(judge, loops, early), how, on)
+        self._lines: Callable[[int, bool, bool], Lines] = functools.cache(
+            lambda *which: Lines(_kernels(judge, *which), how, on)
         )
         try:
             first = judge(AS_IT_IS)
@@ -57,9 +57,10 @@ class Attempts:
             first = Attempt(AS_IT_IS, _too_large(judge))
         self._known: dict[Way, Attempt | None] = {AS_IT_IS: first}
 
-    def lines(self, loops: int, early: bool = False) -> Lines:
-        """Plans of the program with such loops; early: results are held from the start."""
-        return self._lines(loops, early)
+    def lines(self, loops: int, early: bool = False, inner: bool = False) -> Lines:
+        """Plans of the program with such loops; early: results are held from the start; inner: of
+        the body of the loop that holds most."""
+        return self._lines(loops, early, inner)
 
     @property
     def all(self) -> list[Attempt]:
@@ -90,8 +91,8 @@ class Attempts:
         return self._known[way]
 
 
-def _kernels(judge: Judge, loops: int, early: bool) -> Kernels:
-    of = judge.versions[loops].kernels
+def _kernels(judge: Judge, loops: int, early: bool, inner: bool) -> Kernels:
+    of = judge.versions[loops].kernels_of(inner)
     return with_results_early(of) if early else of
 
 
@@ -125,6 +126,6 @@ def in_segments(lines: Lines, order: str, number: int) -> Way | None:
 def by_plan(plan: Named, near: int = ANY, *, compact: bool = False, of: Way = AS_IT_IS) -> Way:
     """Some kernels run again; ``of`` is the version."""
     runs = tuple(plan.plan.runs.tolist())
-    name = f"{plan.order}~{len(runs) - len(set(runs))}"
-    name = name if of == AS_IT_IS else f"{of.name} {name}"
+    name = f"{plan.order}~{len(runs) - len(set(runs))}" + "_inside" * of.inner
+    name = f"{of.name} {name}" if of.loops else name
     return of._replace(name=name, runs=runs, near=near, compact=compact)

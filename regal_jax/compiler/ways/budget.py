@@ -110,7 +110,7 @@ class BudgetSearch:
         cpu = "reordered cpu" if reorders else "cpu"
         kind = cpu if self._is_for_cpus else "accelerator"
         self._forms, self._reach = FORMS[kind], REACH[kind] if reorders else 0.0
-        self._limits: dict[tuple[int, bool], Limits] = {}
+        self._limits: dict[tuple[int, bool, bool], Limits] = {}
 
     def within(
         self, budget: int, *, compilations: int = COMPILATIONS, time_limit: float | None = None
@@ -137,6 +137,7 @@ class BudgetSearch:
                 self._try_plans(loops, budget, compilations, late, early=True)
             if self._best(budget).needs.total > budget and self._in_slices():
                 self._try_plans(self._in_slices()[-1], budget, compilations, late)
+            self._try_bodies(loops, budget, compilations, late)
             is_timed = self.attempts.plain.needs.seconds > 0
             if is_timed and not self._is_enough(budget) and time.perf_counter() < late:
                 self._try_forms(self._best(budget).way)
@@ -171,10 +172,17 @@ class BudgetSearch:
             return False
         return best.needs.work <= (ENOUGH_TIME if plain.seconds else ENOUGH) * plain.work
 
-    def _limits_of(self, loops: int, *, early: bool = False) -> "Limits":
-        if (loops, early) not in self._limits:
-            self._limits[loops, early] = Limits(self.attempts.lines(loops, early), loops)
-        return self._limits[loops, early]
+    def _limits_of(self, loops: int, *, early: bool = False, inner: bool = False) -> "Limits":
+        which = loops, early, inner
+        if which not in self._limits:
+            needs = self._as_it_is(loops).total if inner else 0
+            self._limits[which] = Limits(self.attempts.lines(*which), loops, needs)
+        return self._limits[which]
+
+    def _as_it_is(self, loops: int) -> Needs:
+        """Of a version in the compiler's order; what XLA's own choice needs where it is refused."""
+        made = self.attempts.of(whole(self.attempts.judge, loops))
+        return (made or self.attempts.plain).needs
 
     def _takes_much_by_results(self, budget: int) -> bool:
         """Whether it matters that compilers hold results from the start."""
@@ -215,12 +223,29 @@ class BudgetSearch:
         made = filter(None, map(self.attempts.of, ways))
         return any(self._reordered(one, budget).needs.total <= budget for one in made)
 
+    def _try_bodies(self, loops: int, budget: int, compilations: int, late: float) -> None:
+        """Compiles plans of loops' bodies, where nothing is within the budget, or at much work: of
+        the loops that a program has, and of those over its slices, the fewest first, that need too
+        much as they are."""
+        if self._is_good(budget):
+            return
+        versions = self.attempts.judge.versions
+        for number in (loops, *self._in_slices()):
+            if self._is_good(budget) or time.perf_counter() > late:
+                return
+            if versions[number].inner() and self._as_it_is(number).total > budget:
+                self._try_plans(number, budget, compilations, late, inner=True)
+
+    def _is_good(self, budget: int) -> bool:
+        """Whether something is within the budget, and at not much work."""
+        best, plain = self._best(budget).needs, self.attempts.plain.needs
+        return best.total <= budget and best.work <= MUCH_WORK * plain.work
+
     def _try_stages(self, budget: int, compilations: int, late: float) -> None:
         """Compiles the program in stages, where nothing is within the budget, or at much work, and
         plans of it, too, if it takes these to be."""
-        best, plain = self._best(budget).needs, self.attempts.plain.needs
-        is_good = best.total <= budget and best.work <= MUCH_WORK * plain.work
-        if is_good or time.perf_counter() > late:
+        best = self._best(budget).needs
+        if self._is_good(budget) or time.perf_counter() > late:
             return
         for loops in self._in_slices(staged=True):
             if not self._fits(loops, budget) and best.total > budget:
@@ -274,12 +299,19 @@ class BudgetSearch:
         return min(fit) - 1 if fit else self._not_sliced()[-1]
 
     def _try_plans(
-        self, loops: int, budget: int, compilations: int, late: float, *, early: bool = False
+        self,
+        loops: int,
+        budget: int,
+        compilations: int,
+        late: float,
+        *,
+        early: bool = False,
+        inner: bool = False,
     ) -> None:
         """Compiles plans for limits that close in on the budget."""
         if self._is_enough(budget) or time.perf_counter() > late:
             return
-        limits = self._limits_of(loops, early=early)
+        limits = self._limits_of(loops, early=early, inner=inner)
         self._try_other_forms(limits, budget, late)
         most = self._compiled() + compilations
         while self._compiled() < most and not self._is_enough(budget):
@@ -291,7 +323,7 @@ class BudgetSearch:
     def _try(self, limits: "Limits", limit: int, budget: int) -> None:
         """Compiles the plan of a limit, form by form until it is within the budget."""
         plan = limits.lines.within(limit)
-        of = whole(self.attempts.judge, limits.loops)
+        of = whole(self.attempts.judge, limits.loops)._replace(inner=limits.needs > 0)
         totals = [2 * self.attempts.plain.needs.total]
         for near, compact in self._forms:
             one = self.attempts.of(by_plan(plan, near, compact=compact, of=of))
@@ -318,15 +350,17 @@ class Limits:
 
     Args:
       lines: the plans. loops: of the program, as in ``Way``.
+      needs: bytes of the program as it is, where plans are of a loop's body, whose limits say
+        nothing of what is beside it; else 0.
 
     Attributes:
-      lines, loops: as given.
+      lines, loops, needs: as given.
       totals: of each limit, the least bytes that the compiler says.
       judged: the budget that each limit was last tried for.
     """
 
-    def __init__(self, lines: Lines, loops: int = 0):
-        self.lines, self.loops = lines, loops
+    def __init__(self, lines: Lines, loops: int = 0, needs: int = 0):
+        self.lines, self.loops, self.needs = lines, loops, needs
         self.totals: dict[int, int] = {}
         self.judged: dict[int, int] = {}
 
@@ -340,6 +374,8 @@ class Limits:
 
     def next(self, budget: int, plain: Needs) -> int | None:
         """The next limit to try: those that just fit are closed in on. None where all is tried."""
+        if not self.totals and self.needs:
+            return self._in_proportion(self.lines.plain.peak, self.needs, budget, plain)
         if not self.totals:
             return budget - int(SLACK * budget)
         step, most = max(1, int(CLOSE * budget)), self.lines.plain.peak
@@ -371,8 +407,11 @@ class Limits:
 
     def _scaled(self, limit: int, budget: int, plain: Needs) -> int:
         """The limit that takes the budget, if bytes beyond the arguments are in proportion."""
-        of = max(self.totals[limit] - plain.arguments, 1)
-        return self.lines.given + int((limit - self.lines.given) * (budget - plain.arguments) / of)
+        return self._in_proportion(limit, self.totals[limit], budget, plain)
+
+    def _in_proportion(self, limit: int, total: int, budget: int, plain: Needs) -> int:
+        of, given = max(total - plain.arguments, 1), self.lines.given
+        return given + int((limit - given) * (budget - plain.arguments) / of)
 
 
 def pareto(attempts: Sequence[Attempt]) -> list[Attempt]:

@@ -218,7 +218,8 @@ def describe(best: Attempt, plain: Attempt, budget: int) -> str:
     if best.way.name == PLAIN:
         return f"needs {human_bytes(plain.needs.total)} as it is, within {human_bytes(budget)}"
     again = len(best.way.runs) - len(set(best.way.runs))
-    what = [f"{again} kernels run again"] if again else []
+    where = " of a loop's body" * best.way.inner
+    what = [f"{again} kernels{where} run again"] if again else []
     what += [f"in {best.way.slices} slices"] if best.way.slices else []
     what += ["loops keep less of each turn"] if best.way.loops and not best.way.slices else []
     what += ["sums are fused, which takes time"] if best.way.fuses_sums else []

@@ -26,7 +26,9 @@ from regal_jax.compiler.barriers.emission import (
 from regal_jax.compiler.barriers.kernels import Kernels, kernels
 from regal_jax.compiler.barriers.pooling import without_indices
 from regal_jax.compiler.recompute.emission import program_in_runs
+from regal_jax.compiler.recompute.inner import Inner, inner_of
 from regal_jax.compiler.recompute.loops import with_lean_loops
+from regal_jax.compiler.recompute.work import repeated_flops
 from regal_jax.compiler.slices.emission import InSlices, in_slices
 from regal_jax.compiler.xla.behind import REORDERED, Behind, compile_behind, compile_reordered
 from regal_jax.compiler.xla.decisions import Memory
@@ -69,6 +71,7 @@ class Way(NamedTuple):
       behind: the order that the compiled program is given.
       fuses_sums: whether CPUs' compiler does (``FUSED_SUMS``).
       slices: of the version; 0 where it isn't sliced.
+      inner: whether runs are of the body of the version's loop that holds most.
     """
 
     name: str
@@ -80,6 +83,7 @@ class Way(NamedTuple):
     behind: Behind = ()
     fuses_sums: bool = False
     slices: int = 0
+    inner: bool = False
 
     @property
     def as_scheduled(self) -> "Way":
@@ -141,17 +145,24 @@ class Version(NamedTuple):
         wait: the compiler fuses what no barrier parts.
       name: of the way to run it as it is.
       slices: how it is sliced, if it is.
+      inner: the body of its loop that holds most, if there is one.
     """
 
     traced: Any
     kernels: Kernels
     name: str = PLAIN
     slices: InSlices | None = None
+    inner: Callable[[], Inner | None] = lambda: None
 
     @property
     def turns(self) -> int:
         """Slices; 0 where it isn't sliced."""
         return self.slices.turns if self.slices else 0
+
+    def kernels_of(self, inner: bool) -> Kernels:
+        """Its own, or those of its loop's body."""
+        body = self.inner() if inner else None
+        return body.kernels if body else self.kernels
 
 
 class Versions(Sequence[Version]):
@@ -238,9 +249,12 @@ class Judge(NamedTuple):
         return attempt if self.target else attempt._replace(program=None)
 
     def _attempt(self, way: Way, made: jax.stages.Compiled) -> Attempt:
-        needs, slices = needs_of(made, self.target), self.versions[way.loops].slices
+        needs, version = needs_of(made, self.target), self.versions[way.loops]
+        slices = version.slices
         if slices and self.target is None:  # XLA counts one turn of a loop
-            needs = needs._replace(flops=needs.flops + slices.unseen, slowed=SLICED)
+            again = repeated_flops(version.kernels_of(True), way.runs) if way.inner else 0.0
+            unseen = slices.unseen + (slices.turns - 1) * again
+            needs = needs._replace(flops=needs.flops + unseen, slowed=SLICED)
         if self.runs and (seconds := run_seconds(made)) is not None:
             needs = needs._replace(seconds=seconds)
         return Attempt(way, needs, made)
@@ -251,10 +265,12 @@ class Judge(NamedTuple):
 
     def program(self, way: Way) -> Callable[..., Any]:
         """A function of the flat arguments."""
-        made = self.versions[way.loops].kernels
+        made = self.versions[way.loops].kernels_of(way.inner)
         if way.cuts:
             return program_in_segments(made, way.runs, through_cuts(made, way.runs, way.cuts))
-        return program_in_runs(made, way.runs, way.near)
+        run = program_in_runs(made, way.runs, way.near)
+        inner = self.versions[way.loops].inner() if way.inner else None
+        return inner.whole(run) if inner else run
 
     def options_of(self, way: Way) -> Mapping[str, Any]:
         """The compiler options that a way needs."""
@@ -290,8 +306,8 @@ def versions_of(traced: Any, target: Accelerator | None) -> tuple[Version, ...]:
     program = program_of(traced)
     lean = with_lean_loops(traced, program)
     return (
-        Version(traced, _kernels(traced, program, target)),
-        *(Version(one, _kernels(one, program_of(one), target), LEAN) for one in lean),
+        _version(traced, program, target),
+        *(_version(one, program_of(one), target, LEAN) for one in lean),
     )
 
 
@@ -304,9 +320,10 @@ def _in_slices(traced: Any, target: Accelerator | None) -> tuple[Version, ...]:
         devices=len(target.devices) if target else 1,
     )
     return tuple(
-        Version(
+        _version(
             one.traced,
-            _kernels(one.traced, program_of(one.traced), target),
+            program_of(one.traced),
+            target,
             f"{one.turns}_slices" + "_apart" * one.apart + "_staged" * one.staged,
             one,
         )
@@ -314,10 +331,21 @@ def _in_slices(traced: Any, target: Accelerator | None) -> tuple[Version, ...]:
     )
 
 
-def _kernels(traced: Any, program: FlatProgram, target: Accelerator | None) -> Kernels:
-    is_for_tpus = target is not None and target.specification.gpu is None
-    ours = program if is_for_tpus else without_indices(program)
-    return kernels(ours, donated_arguments(traced), sums_wait=target is not None)
+def _version(
+    traced: Any,
+    program: FlatProgram,
+    target: Accelerator | None,
+    name: str = PLAIN,
+    slices: InSlices | None = None,
+) -> Version:
+    def kernels_of(program: FlatProgram, donated: frozenset[int]) -> Kernels:
+        is_for_tpus = target is not None and target.specification.gpu is None
+        ours = program if is_for_tpus else without_indices(program)
+        return kernels(ours, donated, sums_wait=target is not None)
+
+    own = kernels_of(program, donated_arguments(traced))
+    inner = functools.cache(lambda: inner_of(own, kernels_of))
+    return Version(traced, own, name, slices, inner)
 
 
 def needs_of(made: jax.stages.Compiled, target: Accelerator | None) -> Needs:

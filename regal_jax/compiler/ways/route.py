@@ -100,7 +100,7 @@ def _memory(judge: Judge, known: Decision, made: Attempt) -> Mapping[str, Memory
 
 
 def _decision(report: Report, way: Way) -> Decision:
-    form = [way.near, int(way.compact), way.loops, int(way.fuses_sums)]
+    form = [way.near, int(way.compact), way.loops, int(way.fuses_sums), int(way.inner)]
     order = {
         name: [str(number) for number in numbers]
         for name, numbers in ((_RUNS, way.runs), (_FORM, form), (_CUTS, way.cuts))
@@ -140,15 +140,15 @@ def _way(judge: Judge, known: Decision) -> Way | None:
     """The way that a decision says, None if there is no such one of this program."""
     try:
         runs, cuts = (tuple(map(int, known.order[name])) for name in (_RUNS, _CUTS))
-        near, compact, loops, fuses_sums = map(int, known.order[_FORM])
+        near, compact, loops, fuses_sums, inner = map(int, known.order[_FORM])
         version = judge.versions[loops]
     except (IndexError, KeyError, ValueError):
         return None
-    kernels = range(version.kernels.graph.num_ops)
+    kernels = range(version.kernels_of(bool(inner)).graph.num_ops)
     if runs and sorted(set(runs)) != list(kernels):
         return None
     if cuts and not (len(runs) == len(kernels) and all(0 < cut < len(runs) for cut in cuts)):
         return None
     order = behind.from_words(known.order)
     form = (near, bool(compact), loops, cuts, order, bool(fuses_sums))
-    return Way(known.name, runs, *form, slices=version.turns)
+    return Way(known.name, runs, *form, slices=version.turns, inner=bool(inner))

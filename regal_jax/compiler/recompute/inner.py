@@ -1,13 +1,13 @@
 """The body of the loop that holds most as a program of its own, whose kernels run in plans, too: a
 loop is one kernel of the program that it is in."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from regal_jax.compiler.barriers.cuts import live_bytes
 from regal_jax.compiler.barriers.kernels import Kernels
 from regal_jax.graphs.importers.jax.flat_program import FlatProgram
-from regal_jax.graphs.importers.jax.loop_bodies import Loop, loops_of, with_body
+from regal_jax.graphs.importers.jax.loop_bodies import Loop, paths_of, with_body
 
 WORTH = 0.15
 """Of what a program holds at most, as a loop is one kernel: what its body must hold."""
@@ -43,7 +43,7 @@ def inner_of(
     """
     found = [
         Inner(kernels.program, loops, kernels_of(loops[-1].body, _carries(loops[-1])))
-        for loops in _paths(kernels.program)
+        for loops in paths_of(kernels.program)
     ]
     best = max(found, key=lambda one: held(one.kernels), default=None)
     return best if best and held(best.kernels) > WORTH * held(kernels) else None
@@ -56,10 +56,3 @@ def held(kernels: Kernels) -> int:
 
 def _carries(loop: Loop) -> frozenset[int]:
     return frozenset(range(loop.scan.consts, loop.scan.consts + loop.scan.carry))
-
-
-def _paths(program: FlatProgram) -> Iterator[tuple[Loop, ...]]:
-    """Each loop, after those that it is in the body of."""
-    for loop in loops_of(program):
-        yield (loop,)
-        yield from ((loop, *inner) for inner in _paths(loop.body))

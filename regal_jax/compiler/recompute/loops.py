@@ -21,6 +21,7 @@ from regal_jax.graphs.importers.jax.flat_program import (
     flat_jaxpr,
     run_steps,
 )
+from regal_jax.graphs.importers.jax.loop_bodies import Loop, paths_of, with_body
 from regal_jax.graphs.importers.jax.program import flops_of
 from regal_jax.graphs.importers.jax.scans import Scan, scan_of
 from regal_jax.graphs.importers.jax.values import value_bytes
@@ -30,7 +31,8 @@ SHARES = (1.0, 5 / 6, 2 / 3, 1 / 2, 1 / 3, 1 / 6, 0.0)
 
 
 def with_lean_loops(traced: Any, program: FlatProgram) -> list[Any]:
-    """The traced function with loops that keep ever less; none where there are no such loops.
+    """The traced function with loops that keep ever less; none where there are no such loops. Those
+    of the program itself, or of the body of another loop: where the most is stacked.
 
     The first make again only what cheap ops make of what is kept; the last all but the carry;
     those between, what takes the least work for its bytes.
@@ -39,15 +41,16 @@ def with_lean_loops(traced: Any, program: FlatProgram) -> list[Any]:
       traced: ``jax.jit(fn).trace(...)``.
       program: its ops.
     """
-    chains = [(pair, _chain(pair)) for pair in _apart(list(_pairs(program)))]
+    loops, inner, pairs = _stacking_most(program)
+    chains = [(pair, _chain(pair)) for pair in pairs]
     made: list[dict[int, _Plan]] = [{}]
     for share in SHARES:
         plans = {pair.forward: _of_share(pair, chain, share) for pair, chain in chains}
         plans = {forward: plan for forward, plan in plans.items() if plan.again}
         if plans not in made:
             made.append(plans)
-    pairs = [pair for pair, _ in chains]
-    return [with_program(traced, _program_with(program, pairs, plans)) for plans in made[1:]]
+    bodies = [_program_with(inner, pairs, plans) for plans in made[1:]]
+    return [with_program(traced, with_body(program, loops, body)) for body in bodies]
 
 
 class _Pair(NamedTuple):
@@ -93,6 +96,19 @@ class _Plan(NamedTuple):
     ops: tuple[int, ...]
     carries: tuple[int, ...]
     extra: tuple[int, ...]
+
+
+def _stacking_most(program: FlatProgram) -> tuple[tuple[Loop, ...], FlatProgram, list[_Pair]]:
+    """The loops in whose body pairs of scans stack the most for a turn of it, none if that is the
+    program; that body, and the pairs."""
+    bodies = [((), program), *((loops, loops[-1].body) for loops in paths_of(program))]
+    found = [(loops, body, _apart(list(_pairs(body)))) for loops, body in bodies]
+    return max(found, key=lambda one: sum(map(_stacked, one[2])))
+
+
+def _stacked(pair: _Pair) -> int:
+    """Bytes of all turns' residuals."""
+    return sum(pair.sizes.values()) * pair.scan.length
 
 
 def _pairs(program: FlatProgram) -> Iterator[_Pair]:
@@ -146,7 +162,7 @@ def _apart(pairs: Sequence[_Pair]) -> list[_Pair]:
     """Pairs that have no scan in common; those that stack most come first."""
     taken: set[int] = set()
     found = []
-    for pair in sorted(pairs, key=lambda pair: -sum(pair.sizes.values()) * pair.scan.length):
+    for pair in sorted(pairs, key=_stacked, reverse=True):
         if taken.isdisjoint((pair.forward, pair.backward)):
             taken |= {pair.forward, pair.backward}
             found.append(pair)

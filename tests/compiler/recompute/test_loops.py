@@ -139,6 +139,24 @@ def test_the_first_computes_no_product_again():
     assert products(lean[-1]) == products(traced) + 2
 
 
+def test_gradients_that_are_added_up():
+    """The pair is in the body of another loop."""
+
+    def added_up(weights, scale, x):
+        def add(sums, x):
+            return jax.tree.map(jnp.add, sums, jax.grad(plain)(weights, scale, x)), None
+
+        zeros = jax.tree.map(jnp.zeros_like, weights)
+        return jax.lax.scan(add, zeros, jnp.stack([x, jnp.sin(x)]))[0]
+
+    traced = jax.jit(added_up).trace(*arrays())
+    lean = with_lean_loops(traced, program_of(traced))
+    given = jax.tree.leaves(arrays())
+    for one in lean:
+        same(jaxpr_as_fun(one.jaxpr)(*given), jaxpr_as_fun(traced.jaxpr)(*given))
+    assert temporaries(lean[-1]) < 0.7 * temporaries(traced)
+
+
 @pytest.mark.parametrize(
     "fn",
     [

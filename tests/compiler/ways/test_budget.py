@@ -9,6 +9,7 @@ import pytest
 
 from regal_jax.compiler.accelerators.specifications import SPECIFICATIONS
 from regal_jax.compiler.recompute.emission import ANY
+from regal_jax.compiler.recompute.inner import Inner
 from regal_jax.compiler.slices.emission import InSlices
 from regal_jax.compiler.ways.attempts import Attempts, with_fused_sums
 from regal_jax.compiler.ways.budget import (
@@ -178,6 +179,29 @@ def test_stages_are_tried_where_all_else_takes_much(fused, slices):
     *first, last = judge.versions
     judge.versions = (*first, last._replace(slices=last.slices._replace(staged=True)))
     assert searching(judge).within(100, compilations=0).way.slices == slices
+
+
+@pytest.mark.parametrize(
+    ("seconds", "loops", "inner"),
+    [((1.0, 1.2, 1.24), 2, False), ((1.0, 1.2, 3.0), 1, True), ((1.0, 1.9, 1.3), 2, False)],
+    ids=["little time", "much", "more without it"],
+)
+def test_plans_of_the_body_over_fewer_slices_where_more_take_much_time(seconds, loops, inner):
+    size = {0: 200, 2: 120, 4: 90}
+
+    def needs(way):
+        return size[way.slices] - 30 * way.inner, seconds[way.loops] + 0.1 * way.inner
+
+    judge = in_slices(needs, 2, 4, target=GPU)
+    body = Inner(judge.kernels.program, (), judge.kernels)
+    judge.versions = [one._replace(inner=lambda: body) for one in judge.versions]
+    best = searching(judge).within(100, compilations=2).way
+    assert (best.loops, best.inner) == (loops, inner)
+
+
+def test_the_first_limit_of_a_body_is_in_proportion():
+    limits, plain = Limits(lines_to(0), needs=1300), Needs(Memory(1000, 0, 0), 100, 0, 1.0)
+    assert limits.next(700, plain) == 100 + 900 * 600 // 1200
 
 
 def test_a_budget_is_kept_where_xla_s_own_choice_is_refused_for_its_size():

@@ -24,6 +24,13 @@ def loops_of(program: FlatProgram) -> Iterator[Loop]:
             yield Loop(number, scan, flat_jaxpr(scan.body))
 
 
+def paths_of(program: FlatProgram) -> Iterator[tuple[Loop, ...]]:
+    """Each loop of a program, at any depth, after those that it is in the body of."""
+    for loop in loops_of(program):
+        yield (loop,)
+        yield from ((loop, *inner) for inner in paths_of(loop.body))
+
+
 def with_body(
     program: FlatProgram, loops: Sequence[Loop], body: Callable[..., Any]
 ) -> Callable[..., Any]:

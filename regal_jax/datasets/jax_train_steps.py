@@ -88,6 +88,11 @@ def with_policy(name: str, policy: Callable[..., Any] | None) -> Program:
     return Program(name, *jax_steps.step_of(model._replace(apply=apply), mode))
 
 
+def batch_of(name: str) -> int:
+    """How many times as large the batch of a program of this name is; 1 without a number."""
+    return _parts(name)[1]
+
+
 def _parts(name: str) -> tuple[str, int]:
     """``family/mode``, and how many times as large its batch is; a name with no such number whole,
     which no program has."""
@@ -97,7 +102,7 @@ def _parts(name: str) -> tuple[str, int]:
 
 def _of_batch(model: jax_steps.Model, name: str) -> jax_steps.Model:
     """The model with as large a batch as a program's name says."""
-    times = _parts(name)[1]
+    times = batch_of(name)
 
     def larger(shape: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
         sizes = (shape.shape[0] * times, *shape.shape[1:]) if shape.shape else ()

@@ -58,6 +58,7 @@ def test_a_larger_batch_is_of_inputs_alone():
         jax.tree.leaves(once.shapes[2]), jax.tree.leaves(eight.shapes[2]), strict=True
     ):
         assert large.shape == (8 * small.shape[0], *small.shape[1:])
+    assert (jax_train_steps.batch_of(once.name), jax_train_steps.batch_of(eight.name)) == (1, 8)
     with_policy = jax_train_steps.with_policy("vit/training*8", None)
     assert with_policy.shapes == eight.shapes
 

@@ -1,7 +1,9 @@
 """Tables of what orders save in XLA and in ONNX files, from rows of results."""
 
 from collections.abc import Sequence
+from typing import Any
 
+from regal_jax.datasets import jax_train_steps
 from regal_jax.reporting.results import Row
 from regal_jax.reporting.tables import human_bytes, markdown_table
 from regal_jax.studies.compiler import (
@@ -84,9 +86,14 @@ def device_runs_page(rows: Sequence[Row]) -> str:
 def memory_budget_page(rows: Sequence[Row]) -> str:
     """Train steps within memory budgets and with checkpointing policies, in Markdown."""
     parts = []
-    for target in dict.fromkeys(row["accelerator"] for row in rows):
-        own = [row for row in rows if row["accelerator"] == target]
+
+    def of(row: Row) -> tuple[Any, int]:
+        return row["accelerator"], jax_train_steps.batch_of(str(row["graph"]))
+
+    for target, times in dict.fromkeys(map(of, rows)):
+        own = [row for row in rows if of(row) == (target, times)]
         name = "CPUs" if target == "cpu" else f"one {target}"
+        name += f", {times} times the batch" if times > 1 else ""
         for ours, label in memory_budget.LABELS.items():
             if not (lines := memory_budget.table(own, ours)):
                 continue

@@ -83,6 +83,13 @@ def test_the_page_has_a_part_a_compiler():
     assert "Run on two" not in page
 
 
+def test_larger_batches_are_a_part_of_their_own():
+    larger = [row | {"graph": f"{row['graph']}/training*16"} for row in ROWS]
+    page = tables.memory_budget_page([*ROWS, *larger])
+    assert page.count("Against each policy") == 2
+    assert "By `rj.fit`. Compiled for CPUs, 16 times the batch (JAX 1):" in page
+
+
 def test_orders_of_ours_are_compared_with_policies_in_such_an_order_too():
     rows = rows_of("vit", {(f"{JIT} 0.5", ""): (0.4, 1.0), (JIT, "0"): (0.4, 1.0)})
     rows += rows_of("vit", {("dots_saveable+", ""): (0.5, 1.05), (FIT, "0"): (0.9, 1.0)})

@@ -75,7 +75,11 @@ FUSED = 8
 """Ways that are compiled with fused sums, at most, where nothing else is within the budget."""
 
 MUCH_WORK = 1.25
-"""Times the plain program's: with more, stages are tried, which make again what others made."""
+"""Times the plain program's: with more, plans of loops' bodies are tried, and stages, which make
+again what others made."""
+
+INSIDE = 3.0
+"""Of a budget beyond the arguments: what programs in slices may need whose bodies have plans."""
 
 ENOUGH, ENOUGH_TIME = 1.001, 1.01
 """FLOPs, and estimated time, over the plain program's: with no more no other way is looked for."""
@@ -225,15 +229,18 @@ class BudgetSearch:
 
     def _try_bodies(self, loops: int, budget: int, compilations: int, late: float) -> None:
         """Compiles plans of loops' bodies, where nothing is within the budget, or at much work: of
-        the loops that a program has, and of those over its slices, the fewest first, that need too
-        much as they are."""
+        the loops that a program has, and of those over its slices, the fewest first, that were seen
+        to need too much as they are."""
         if self._is_good(budget):
             return
-        versions = self.attempts.judge.versions
-        for number in (loops, *self._in_slices()):
+        given = self.attempts.plain.needs.arguments
+        near = range(budget + 1, given + int(INSIDE * (budget - given)))
+        seen = {one.way.loops for one in self.attempts.all if one.needs.total in near}
+        sliced = [number for number in self._in_slices() if number in seen]
+        for number in (loops, *sliced):
             if self._is_good(budget) or time.perf_counter() > late:
                 return
-            if versions[number].inner() and self._as_it_is(number).total > budget:
+            if self.attempts.judge.versions[number].inner():
                 self._try_plans(number, budget, compilations, late, inner=True)
 
     def _is_good(self, budget: int) -> bool:
@@ -382,7 +389,7 @@ class Limits:
         low = max((limit for limit, total in self.totals.items() if total <= budget), default=0)
         if not low:
             is_far = min(self.totals.values()) > FAR * budget
-            return None if is_far else self._lower(budget, plain, step)
+            return None if is_far and not self.needs else self._lower(budget, plain, step)
         high = min((limit for limit in self.totals if limit > low), default=0)
         limit = (low + high) // 2 if high else min(self._higher(low, budget, plain), most)
         return None if limit <= self.lines.floor or limit - low < step else limit

@@ -154,8 +154,11 @@ class BudgetSearch:
         """Compiles plans of a share of the bytes beyond the arguments that orders alone need."""
         self._try_loops()
         self._try_slices(0)
-        for loops in range(len(self.attempts.judge.versions)):
-            limits = self._limits_of(loops)
+        versions = self.attempts.judge.versions
+        found = [self._limits_of(loops) for loops in range(len(versions))]
+        bodies = [loops for loops in self._not_sliced() if versions[loops].inner()]
+        found += [self._limits_of(loops, inner=True) for loops in bodies]
+        for limits in found:
             self._try(limits, limits.lines.limit(share), 0)
 
     def _compiled(self) -> int:

@@ -117,3 +117,8 @@ def test_it_is_remembered(budget, tmp_path):
         close(ours(*arrays()), jax.jit(gradients)(*arrays()))
         assert "inside" in ours.reports[0].chosen
         assert ours.reports[0].cached == is_known
+
+
+def test_a_frontier_goes_through_bodies():
+    found = rj.frontier(gradients, *arrays(), shares=(0.6,), slices=False, evaluations=200)
+    assert any(one.way.inner for one in found.points)

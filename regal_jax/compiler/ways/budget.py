@@ -6,7 +6,7 @@ and the limit is moved until its word is within the budget.
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from regal_jax.compiler.recompute.emission import ANY
 from regal_jax.compiler.recompute.plans import Lines
@@ -231,20 +231,20 @@ class BudgetSearch:
         return any(self._reordered(one, budget).needs.total <= budget for one in made)
 
     def _try_bodies(self, loops: int, budget: int, compilations: int, late: float) -> None:
-        """Compiles plans of loops' bodies, where nothing is within the budget, or at much work: of
-        the loops that a program has, and of those over its slices, the fewest first, that were seen
-        to need too much as they are."""
-        if self._is_good(budget):
-            return
-        given = self.attempts.plain.needs.arguments
-        near = range(budget + 1, given + int(INSIDE * (budget - given)))
-        seen = {one.way.loops for one in self.attempts.all if one.needs.total in near}
-        sliced = [number for number in self._in_slices() if number in seen]
-        for number in (loops, *sliced):
+        """Compiles plans of loops' bodies, where nothing is within the budget, or at much work."""
+        for number in itertools.chain([loops], self._seen_above(budget)):
             if self._is_good(budget) or time.perf_counter() > late:
                 return
             if self.attempts.judge.versions[number].inner():
                 self._try_plans(number, budget, compilations, late, inner=True)
+
+    def _seen_above(self, budget: int) -> Iterator[int]:
+        """Versions with one region in slices, the fewest first, that were seen to need too much as
+        they are, but not INSIDE times as much."""
+        given = self.attempts.plain.needs.arguments
+        near = range(budget + 1, given + int(INSIDE * (budget - given)))
+        seen = {one.way.loops for one in self.attempts.all if one.needs.total in near}
+        yield from (number for number in self._in_slices() if number in seen)
 
     def _is_good(self, budget: int) -> bool:
         """Whether something is within the budget, and at not much work."""

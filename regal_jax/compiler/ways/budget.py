@@ -78,6 +78,9 @@ MUCH_WORK = 1.25
 """Times the plain program's: with more, plans of loops' bodies are tried, and stages, which make
 again what others made."""
 
+BODIES = 2
+"""Times as many as of the program: plans that are compiled of all loops' bodies together."""
+
 INSIDE = 3.0
 """Of a budget beyond the arguments: what programs in slices may need whose bodies have plans."""
 
@@ -124,7 +127,8 @@ class BudgetSearch:
         Args:
           budget: bytes of one device.
           compilations: of plans, at most, besides KEPT of larger budgets and FUSED ways; as many
-            again where nothing is within the budget and results take much.
+            again where nothing is within the budget and results take much, and BODIES times as many
+            of loops' bodies.
           time_limit: seconds, for these.
         """
         if self.attempts.plain.needs.is_refused:
@@ -232,11 +236,13 @@ class BudgetSearch:
 
     def _try_bodies(self, loops: int, budget: int, compilations: int, late: float) -> None:
         """Compiles plans of loops' bodies, where nothing is within the budget, or at much work."""
+        most = self._compiled() + BODIES * compilations
         for number in itertools.chain([loops], self._seen_above(budget)):
-            if self._is_good(budget) or time.perf_counter() > late:
+            left = min(compilations, most - self._compiled())
+            if left <= 0 or self._is_good(budget) or time.perf_counter() > late:
                 return
             if self.attempts.judge.versions[number].inner():
-                self._try_plans(number, budget, compilations, late, inner=True)
+                self._try_plans(number, budget, left, late, inner=True)
 
     def _seen_above(self, budget: int) -> Iterator[int]:
         """Versions with one region in slices, the fewest first, that were seen to need too much as

@@ -73,8 +73,8 @@ def fit(
       in_shardings: see ``rj.measure``.
       slices: whether parts of a batch may run one after another (not on several CPU devices); sums
         over it are rounded differently.
-      compilations: of plans, at most, besides the plain one, orders in segments, slices and fused
-        sums.
+      compilations: of plans, at most, besides the plain one, orders in segments, slices, plans of
+        loops' bodies and fused sums.
       evaluations: of each search for a plan.
       seed: of everything random.
 

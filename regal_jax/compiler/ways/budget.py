@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from regal_jax.compiler.recompute.emission import ANY
 from regal_jax.compiler.recompute.plans import Lines
 from regal_jax.compiler.ways.attempts import (
+    AS_IT_IS,
     Attempts,
     by_plan,
     in_segments,
@@ -187,7 +188,8 @@ class BudgetSearch:
         which = loops, early, inner
         if which not in self._limits:
             needs = self._as_it_is(loops).total if inner else 0
-            self._limits[which] = Limits(self.attempts.lines(*which), loops, needs)
+            of = whole(self.attempts.judge, loops)._replace(inner=inner)
+            self._limits[which] = Limits(self.attempts.lines(*which), of, needs)
         return self._limits[which]
 
     def _as_it_is(self, loops: int) -> Needs:
@@ -339,10 +341,9 @@ class BudgetSearch:
     def _try(self, limits: "Limits", limit: int, budget: int) -> None:
         """Compiles the plan of a limit, form by form until it is within the budget."""
         plan = limits.lines.within(limit)
-        of = whole(self.attempts.judge, limits.loops)._replace(inner=limits.needs > 0)
         totals = [2 * self.attempts.plain.needs.total]
         for near, compact in self._forms:
-            one = self.attempts.of(by_plan(plan, near, compact=compact, of=of))
+            one = self.attempts.of(by_plan(plan, near, compact=compact, of=limits.of))
             if one is not None:
                 totals.append(self._reordered(one, budget).needs.total)
                 if totals[-1] <= budget:
@@ -365,18 +366,18 @@ class Limits:
     """Limits of plans that were compiled, and the next for a budget.
 
     Args:
-      lines: the plans. loops: of the program, as in ``Way``.
+      lines: the plans. of: the version that they are of, as it is, or of its loop's body.
       needs: bytes of the program as it is, where plans are of a loop's body, whose limits say
         nothing of what is beside it; else 0.
 
     Attributes:
-      lines, loops, needs: as given.
+      lines, of, needs: as given.
       totals: of each limit, the least bytes that the compiler says.
       judged: the budget that each limit was last tried for.
     """
 
-    def __init__(self, lines: Lines, loops: int = 0, needs: int = 0):
-        self.lines, self.loops, self.needs = lines, loops, needs
+    def __init__(self, lines: Lines, of: Way = AS_IT_IS, needs: int = 0):
+        self.lines, self.of, self.needs = lines, of, needs
         self.totals: dict[int, int] = {}
         self.judged: dict[int, int] = {}
 

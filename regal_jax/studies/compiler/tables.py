@@ -1,7 +1,6 @@
 """Tables of what orders save in XLA and in ONNX files, from rows of results."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from regal_jax.datasets import jax_train_steps
 from regal_jax.reporting.results import Row
@@ -87,8 +86,8 @@ def memory_budget_page(rows: Sequence[Row]) -> str:
     """Train steps within memory budgets and with checkpointing policies, in Markdown."""
     parts = []
 
-    def of(row: Row) -> tuple[Any, int]:
-        return row["accelerator"], jax_train_steps.batch_of(str(row["graph"]))
+    def of(row: Row) -> tuple[str, int]:
+        return str(row["accelerator"]), jax_train_steps.batch_of(str(row["graph"]))
 
     for target, times in dict.fromkeys(map(of, rows)):
         own = [row for row in rows if of(row) == (target, times)]

@@ -1,10 +1,13 @@
 """Accelerators as JAX sees them, on a machine that has none."""
 
+import functools
 import math
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -45,9 +48,11 @@ class Accelerator(NamedTuple):
 
     @property
     def options(self) -> dict[str, str]:
-        """XLA's compiler options: autotuning needs a GPU."""
-        is_told = self.is_there or self.specification.gpu is None
-        return {} if is_told else {"xla_gpu_autotune_level": "0"}
+        """XLA's compiler options: autotuning needs a GPU, and kernels that an earlier program of
+        this process had aren't generated again."""
+        if self.is_there or self.specification.gpu is None:
+            return {}
+        return {"xla_gpu_autotune_level": "0"} | _kernel_cache()
 
     def mesh(self, shape: tuple[int, ...] | None = None, axes: tuple[str, ...] = (AXIS,)) -> Mesh:
         """The devices in a mesh; by default all along one axis, "devices".
@@ -112,6 +117,18 @@ def target_of(lowered: jax.stages.Lowered) -> Accelerator | None:
     specification = specification_of(devices[0].device_kind, client.platform)
     is_there = "CompileOnly" not in type(client).__name__
     return Accelerator(specification.name, specification, devices, is_there)
+
+
+def _kernel_cache() -> dict[str, str]:
+    """Nothing where the folder was lost: XLA would refuse the program."""
+    folder = Path(_kernel_folder().name)
+    return {"xla_gpu_kernel_cache_file": str(folder / "kernels")} if folder.is_dir() else {}
+
+
+@functools.cache
+def _kernel_folder() -> tempfile.TemporaryDirectory:
+    """Of this process; removed at its end."""
+    return tempfile.TemporaryDirectory(prefix="regal_jax-")
 
 
 def _gpus(specification: Specification, count: str) -> Any:

@@ -1,9 +1,13 @@
+from pathlib import Path
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import pytest
 
 from regal_jax.compiler.accelerators import accelerator as module
 from regal_jax.compiler.accelerators.accelerator import accelerator, target_of
+from regal_jax.compiler.accelerators.measure import measure
 from regal_jax.compiler.accelerators.specifications import (
     SPECIFICATIONS,
     specification_of,
@@ -75,6 +79,26 @@ def test_gpus(name):
     found = compiler_for(f"{name}:8")
     assert len(found.devices) == 8
     assert found.options
+
+
+def test_programs_for_gpus_share_kernels_and_need_the_same():
+    found = compiler_for("h100")
+    shape = jax.ShapeDtypeStruct((256, 256), jnp.float32)
+    alone = {"xla_gpu_kernel_cache_file": ""}
+    kernels = Path(found.options["xla_gpu_kernel_cache_file"])
+    for program in (lambda x: jnp.tanh(x @ x), lambda x: jnp.tanh(x @ x) + 1):
+        size = kernels.stat().st_size if kernels.exists() else 0
+        shared = measure(program, shape, accelerator=found)
+        assert kernels.stat().st_size > size
+        assert shared == measure(program, shape, accelerator=found, compiler_options=alone)
+
+
+def test_without_a_folder_kernels_are_generated_again(monkeypatch, tmp_path):
+    lost = SimpleNamespace(name=str(tmp_path / "lost"))
+    monkeypatch.setattr(module, "_kernel_folder", lambda: lost)
+    found = compiler_for("h100")
+    assert "xla_gpu_kernel_cache_file" not in found.options
+    measure(jnp.sin, jax.ShapeDtypeStruct((8,), jnp.float32), accelerator=found)
 
 
 def test_a_program_on_an_accelerator_has_a_target():

@@ -4,10 +4,10 @@ import functools
 import math
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -29,6 +29,9 @@ AXIS = "devices"
 
 MOST_DEVICES = 16384
 """More than any slice has; JAX makes an object of each."""
+
+ROOM = 2**28
+"""Bytes: far more than the kernels of a process take while a new copy of them is written."""
 
 
 class Accelerator(NamedTuple):
@@ -120,9 +123,13 @@ def target_of(lowered: jax.stages.Lowered) -> Accelerator | None:
 
 
 def _kernel_cache() -> dict[str, str]:
-    """Nothing where the folder was lost: XLA would refuse the program."""
-    folder = Path(_kernel_folder().name)
-    return {"xla_gpu_kernel_cache_file": str(folder / "kernels")} if folder.is_dir() else {}
+    """Nothing where there is no folder, or little room in it: XLA would refuse the program."""
+    try:
+        folder = _kernel_folder().name
+        room = shutil.disk_usage(folder).free
+    except OSError:  # none could be made, or it was lost
+        return {}
+    return {"xla_gpu_kernel_cache_file": os.path.join(folder, "kernels")} if room > ROOM else {}
 
 
 @functools.cache

@@ -101,6 +101,20 @@ def test_without_a_folder_kernels_are_generated_again(monkeypatch, tmp_path):
     measure(jnp.sin, jax.ShapeDtypeStruct((8,), jnp.float32), accelerator=found)
 
 
+@pytest.mark.parametrize("fault", ["no folder", "no room"])
+def test_where_kernels_cannot_be_kept_they_are_not(monkeypatch, tmp_path, fault):
+    module._kernel_folder.cache_clear()
+    found = module.Accelerator("h100", SPECIFICATIONS["h100"], ())
+    kept = {"xla_gpu_autotune_level", "xla_gpu_kernel_cache_file"}
+    with monkeypatch.context() as patch:
+        if fault == "no folder":
+            patch.setattr(module.tempfile, "tempdir", str(tmp_path / "lost"))
+        else:
+            patch.setattr(module.shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+        assert found.options.keys() == kept - {"xla_gpu_kernel_cache_file"}
+    assert found.options.keys() == kept
+
+
 def test_a_program_on_an_accelerator_has_a_target():
     found = compiler_for("v5e")
     shape = jax.ShapeDtypeStruct((8,), jnp.float32, sharding=found.replicated())

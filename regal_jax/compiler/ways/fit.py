@@ -98,7 +98,7 @@ class Frontier(NamedTuple):
 
     Attributes:
       points: the most bytes and the least work first; work is estimated time on accelerators, else
-        FLOPs.
+        FLOPs, and a little more than them in slices (``judge.SLICED``).
       plain: XLA's own choice.
     """
 
@@ -125,12 +125,12 @@ class Frontier(NamedTuple):
         return (self.points[0] if self.plain.needs.is_refused else self.plain).needs
 
     def save_plot(self, path: str | os.PathLike) -> None:
-        """Draws bytes against work, over the same as in ``rows``. MissingDependencyError without
+        """Draws bytes against time, or FLOPs, as in ``rows``. MissingDependencyError without
         matplotlib."""
         figure = figures.new_figure(6, 4)
         axes = figure.subplots()
         of, needs = self._of, [one.needs for one in self.points]
-        work = [one.work / (of.work or 1.0) for one in needs]
+        work = [one.seconds / of.seconds if of.seconds else flops_ratio(one, of) for one in needs]
         share = [one.total / of.total for one in needs]
         axes.plot(work, share, drawstyle="steps-post", marker="o", color=figures.SERIES[0])
         name = "the least work"

@@ -6,7 +6,7 @@ and the limit is moved until its word is within the budget.
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from regal_jax.compiler.recompute.emission import ANY
 from regal_jax.compiler.recompute.plans import Lines
@@ -29,15 +29,18 @@ COMPILATIONS = 15
 SLACK = 0.03
 """Of the budget: what compilers need more than the model says, at a first guess."""
 
-FORMS = {
+Form = tuple[int, bool]
+"""``near`` and ``compact`` of ``Way``."""
+
+FORMS: Mapping[str, Sequence[Form]] = {
     "cpu": ((ANY, True), (1, True), (1, False)),
     "reordered cpu": ((ANY, True), (1, True)),
     "accelerator": ((ANY, False), (32, False), (4, False)),
 }
-"""How the runs of a plan are compiled, until one is within the budget: ``near`` and ``compact`` of
-``Way``, the fewest barriers, FLOPs and time first. With ANY, only repeated work has some, and XLA
-orders the rest: where its order is good, or fuses much, that is best. Behind the scheduler CPUs'
-programs get an order that doesn't depend on ``compact``."""
+"""How the runs of a plan are compiled, until one is within the budget: the fewest barriers, FLOPs
+and time first; on accelerators others only where no plan is within it in the first. With ANY, only
+repeated work has some, and XLA orders the rest: where its order is good, or fuses much, that is
+best. Behind the scheduler CPUs' programs get an order that doesn't depend on ``compact``."""
 
 REACH = {"reordered cpu": 4.0, "accelerator": 1.25}
 """Of the budget: programs that need no more get another order behind the scheduler. On CPUs one
@@ -45,6 +48,9 @@ takes seconds, and XLA begins what runs again long before it is read."""
 
 CLOSE = 0.01
 """Of the budget: limits that are so close aren't told apart."""
+
+NEAR = 0.2
+"""Of the way between a limit that fits and one that doesn't: the next is as far from both."""
 
 CUTS = (4, 16, 64)
 """Segments that the base orders are tried in."""
@@ -62,6 +68,10 @@ fewer bytes in the model are not always fewer in the program."""
 HIGHER = 0.2
 """While all that was tried is within the budget, the next limit is higher by this share of what it
 is beyond the arguments, at least: orders behind the scheduler may need less than a plan says."""
+
+NEAREST = 2
+"""Plans that are compiled in other forms on accelerators, where none is within the budget in the
+first; these compilations are beyond those that a budget may make."""
 
 KEPT = 4
 """Plans of larger budgets that a smaller one begins with, at most; these compilations are beyond
@@ -164,7 +174,7 @@ class BudgetSearch:
         bodies = [loops for loops in self._not_sliced() if versions[loops].inner()]
         found += [self._limits_of(loops, inner=True) for loops in bodies]
         for limits in found:
-            self._try(limits, limits.lines.limit(share), 0)
+            self._try(limits, limits.lines.limit(share), 0, self._forms)
 
     def _compiled(self) -> int:
         """Ways but for orders behind the scheduler."""
@@ -288,17 +298,24 @@ class BudgetSearch:
                 return
 
     def _try_cuts(self, budget: int) -> None:
-        """Compiles the base orders in segments, ever more of them, until one is within the budget:
-        nothing runs again, but what fuses. For accelerators."""
+        """Compiles the base orders in segments, and the better one in ever more of them, until one
+        is within the budget, or they are far beyond it: nothing runs again, but what fuses. For
+        accelerators."""
         if self._is_for_cpus:
             return
         lines = self.attempts.lines(0)
+        orders = list(lines.orders)
         for number in CUTS:
-            for order in lines.orders:
+            totals = {}
+            for order in orders:
                 way = in_segments(lines, order, number)
-                made = way and self.attempts.of(way)
-                if made and self._reordered(made, budget).needs.total <= budget:
-                    return
+                if made := way and self.attempts.of(way):
+                    totals[order] = self._reordered(made, budget).needs.total
+                    if totals[order] <= budget:
+                        return
+            if not totals or min(totals.values()) > FAR * budget:
+                return
+            orders = [min(totals, key=totals.__getitem__)]
 
     def _reordered(self, attempt: Attempt, budget: int) -> Attempt:
         """The same in another order behind the scheduler, where that may come within the budget."""
@@ -330,34 +347,44 @@ class BudgetSearch:
         if self._is_enough(budget) or time.perf_counter() > late:
             return
         limits = self._limits_of(loops, early=early, inner=inner)
-        self._try_other_forms(limits, budget, late)
         most = self._compiled() + compilations
-        while self._compiled() < most and not self._is_enough(budget):
-            limit = limits.next(budget, self.attempts.plain.needs)
-            if limit is None or time.perf_counter() > late:
-                return
-            self._try(limits, limit, budget)
+        again = limits.kept
+        if not self._is_for_cpus:
+            self._close_in(limits, budget, most, late, self._forms[:1])
+            again = limits.nearest
+        self._try_again(limits, again(budget), budget, late)
+        self._close_in(limits, budget, most, late, self._forms)
 
-    def _try(self, limits: "Limits", limit: int, budget: int) -> None:
+    def _close_in(
+        self, limits: "Limits", budget: int, most: int, late: float, forms: Sequence[Form]
+    ) -> None:
+        """Compiles plans in these forms, until so many ways are compiled."""
+        plain = self.attempts.plain.needs
+        enough = ENOUGH_TIME if plain.seconds else ENOUGH
+        while self._compiled() < most and not self._is_enough(budget):
+            limit = limits.next(budget, plain)
+            is_over = limits.is_settled(budget, enough) or time.perf_counter() > late
+            if limit is None or is_over:
+                return
+            self._try(limits, limit, budget, forms)
+
+    def _try(self, limits: "Limits", limit: int, budget: int, forms: Sequence[Form]) -> None:
         """Compiles the plan of a limit, form by form until it is within the budget."""
         plan = limits.lines.within(limit)
-        totals = [2 * self.attempts.plain.needs.total]
-        for near, compact in self._forms:
-            one = self.attempts.of(by_plan(plan, near, compact=compact, of=limits.of))
-            if one is not None:
-                totals.append(self._reordered(one, budget).needs.total)
-                if totals[-1] <= budget:
+        made: list[Needs] = []
+        for near, compact in forms:
+            if one := self.attempts.of(by_plan(plan, near, compact=compact, of=limits.of)):
+                made.append(self._reordered(one, budget).needs)
+                if made[-1].total <= budget:
                     break
-        limits.totals[limit] = min(totals)
-        limits.judged[limit] = budget
+        limits.note(limit, made, budget, 2 * self.attempts.plain.needs.total)
 
-    def _try_other_forms(self, limits: "Limits", budget: int, late: float) -> None:
-        """Compiles plans that were within a larger budget in the forms that these didn't take, the
-        highest limit first, until one is within this."""
-        for limit in limits.kept(budget):
+    def _try_again(self, limits: "Limits", again: Sequence[int], budget: int, late: float) -> None:
+        """Compiles plans of limits that weren't within the budget in every form, until one is."""
+        for limit in again:
             if time.perf_counter() > late:
                 return
-            self._try(limits, limit, budget)
+            self._try(limits, limit, budget, self._forms)
             if limits.totals[limit] <= budget:
                 return
 
@@ -374,12 +401,22 @@ class Limits:
       lines, of, needs: as given.
       totals: of each limit, the least bytes that the compiler says.
       judged: the budget that each limit was last tried for.
+      work: of each limit, in the form that fits, else in the first.
     """
 
     def __init__(self, lines: Lines, of: Way = AS_IT_IS, needs: int = 0):
         self.lines, self.of, self.needs = lines, of, needs
         self.totals: dict[int, int] = {}
         self.judged: dict[int, int] = {}
+        self.work: dict[int, float] = {}
+
+    def note(self, limit: int, made: Sequence[Needs], budget: int, refused: int) -> None:
+        """What the forms of a limit's plan need, tried until one is within the budget; so many
+        bytes if the compiler refused all."""
+        self.totals[limit] = min((one.total for one in made), default=refused)
+        self.judged[limit] = budget
+        if made:
+            self.work[limit] = made[-1 if made[-1].total <= budget else 0].work
 
     def kept(self, budget: int) -> list[int]:
         """Limits whose programs were within the larger budget that they were tried for, and aren't
@@ -389,6 +426,13 @@ class Limits:
         ]
         return sorted(found)[:KEPT][::-1]
 
+    def nearest(self, budget: int) -> list[int]:
+        """Where no program is within the budget, limits of the few that need least, unless all are
+        far beyond it."""
+        least = sorted((total, limit) for limit, total in self.totals.items())[:NEAREST]
+        is_near = bool(least) and budget < least[0][0] <= FAR * budget
+        return [limit for _, limit in least] if is_near else []
+
     def next(self, budget: int, plain: Needs) -> int | None:
         """The next limit to try: those that just fit are closed in on. None where all is tried."""
         if not self.totals and self.needs:
@@ -396,13 +440,32 @@ class Limits:
         if not self.totals:
             return budget - int(SLACK * budget)
         step, most = max(1, int(CLOSE * budget)), self.lines.plain.peak
-        low = max((limit for limit, total in self.totals.items() if total <= budget), default=0)
+        low, high = self._around(budget)
         if not low:
             is_far = min(self.totals.values()) > FAR * budget
             return None if is_far and not self.needs else self._lower(budget, plain, step)
-        high = min((limit for limit in self.totals if limit > low), default=0)
-        limit = (low + high) // 2 if high else min(self._higher(low, budget, plain), most)
+        if high:
+            limit = self._between(low, high, budget - step // 2)
+        else:
+            limit = min(self._higher(low, budget, plain), most)
         return None if limit <= self.lines.floor or limit - low < step else limit
+
+    def is_settled(self, budget: int, enough: float) -> bool:
+        """Whether the highest limit that fits takes no more than so many times the work of the next
+        above it: no less is to be had between them."""
+        low, high = self._around(budget)
+        is_known = low in self.work and high in self.work
+        return is_known and self.work[low] <= enough * self.work[high]
+
+    def _around(self, budget: int) -> tuple[int, int]:
+        """The highest limit that fits, and the next above it; 0 for none."""
+        low = max((limit for limit, total in self.totals.items() if total <= budget), default=0)
+        return low, min((limit for limit in self.totals if limit > low), default=0) if low else 0
+
+    def _between(self, low: int, high: int, total: int) -> int:
+        """The limit that takes so many bytes, if they rise evenly."""
+        share = (total - self.totals[low]) / (self.totals[high] - self.totals[low])
+        return low + int(min(max(share, NEAR), 1 - NEAR) * (high - low))
 
     def _lower(self, budget: int, plain: Needs, step: int) -> int | None:
         """While nothing is within the budget: lower than what has a plan, but not so low that there

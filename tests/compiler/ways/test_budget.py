@@ -82,6 +82,18 @@ def test_orders_in_segments_come_first_and_end_the_search_where_they_fit():
     assert [way.name for way in judge.seen] == [PLAIN, best.way.name]
 
 
+@pytest.mark.parametrize(("least", "number"), [(60, 4), (90, 2)], ids=["near", "far"])
+def test_the_better_order_is_cut_more_unless_it_is_far_beyond_the_budget(least, number):
+    """Here each of the two orders is cut in two numbers of places at most."""
+    judge = Judging(lambda way: (100 if not way.cuts else least + ("auto" in way.name), 1.0))
+    places = list(range(1, max(CUTS) + 1))
+    search = searching(judge)
+    search.attempts.lines(0).places = lambda order: places
+    search.within(50, compilations=0)
+    names = [way.name.split("/")[0] for way in judge.seen if way.cuts]
+    assert names == ["program", "auto", "program", "program"][:number]
+
+
 def test_plans_follow_where_no_segments_fit():
     judge = Judging(lambda way: (100 if way.name == PLAIN or way.cuts else 10, 1.5))
     best = within(judge, 50)
@@ -239,6 +251,21 @@ def test_the_best_plan_is_compiled_in_every_form_where_time_counts():
     assert set(forms) == set(FORMS["accelerator"])
 
 
+@pytest.mark.parametrize(("total", "is_near"), [(60, True), (90, False)], ids=["near", "far"])
+def test_other_forms_are_for_plans_that_come_near_where_none_fits_in_the_first(total, is_near):
+    first, second, _ = (near for near, _ in FORMS["accelerator"])
+
+    def needs(way):
+        return (100 if not way.runs or way.cuts else total if way.near == first else 40), 1.5
+
+    judge = Judging(needs)
+    best = within(judge, 50, compilations=12)
+    forms = [way.near for way in judge.seen if way.runs and not way.cuts]
+    assert (best.needs.total == 40) is is_near
+    assert not is_near or forms[: forms.index(second)] == [first] * forms.index(second)
+    assert is_near or set(forms) == {first}
+
+
 def test_a_smaller_budget_has_the_plans_of_a_larger_in_other_forms():
     judge = Judging(lambda way: (100 if not way.runs else 60 if way.near == ANY else 40, 1.5), None)
     search = searching(judge)
@@ -359,6 +386,27 @@ def test_between_what_has_no_plan_and_what_needs_too_much_limits_are_tried(least
     assert bool(within) is found
     assert len(limits.totals) < 10
     assert not found or max(within) > 0.95 * budget
+
+
+def test_where_bytes_rise_evenly_few_limits_are_tried():
+    limits, plain = Limits(lines_to(0)), Needs(Memory(1000, 0, 0), 100, 0, 1.0)
+    while (limit := limits.next(700, plain)) is not None:
+        limits.totals[limit] = int(1.4 * limit)
+    within = [total for total in limits.totals.values() if total <= 700]
+    assert max(within) > 0.98 * 700
+    assert len(limits.totals) <= 5
+
+
+@pytest.mark.parametrize(("work", "is_settled"), [(1.0, True), (0.9, False), (1.1, True)])
+def test_limits_are_settled_where_the_next_one_saves_no_work(work, is_settled):
+    limits = Limits(lines_to(0))
+    needs = lambda total, work: [Needs(Memory(total, 0, 0), 0, 0, work)]  # noqa: E731
+    assert not limits.is_settled(700, 1.01)
+    limits.note(500, needs(600, 1.0), 700, 2000)
+    assert not limits.is_settled(700, 1.01)
+    limits.note(600, needs(800, work), 700, 2000)
+    limits.note(900, needs(900, 0.5), 700, 2000)
+    assert limits.is_settled(700, 1.01) is is_settled
 
 
 def test_while_all_is_within_the_budget_limits_rise_by_a_share():

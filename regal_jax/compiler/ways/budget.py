@@ -74,8 +74,8 @@ NEAREST = 2
 first; these compilations are beyond those that a budget may make."""
 
 KEPT = 4
-"""Plans of larger budgets that a smaller one begins with, at most; these compilations are beyond
-those that it may make."""
+"""Plans of larger budgets that a smaller one begins with on CPUs, at most; these compilations are
+beyond those that it may make."""
 
 MUCH = 0.1
 """Of a budget beyond the arguments: where results take more, plans with results held from the start
@@ -137,9 +137,9 @@ class BudgetSearch:
 
         Args:
           budget: bytes of one device.
-          compilations: of plans, at most, besides KEPT of larger budgets and FUSED ways; as many
-            again where nothing is within the budget and results take much, and BODIES times as many
-            of loops' bodies.
+          compilations: of plans, at most, besides KEPT of larger budgets, NEAREST in other forms
+            and FUSED ways; as many again where nothing is within the budget and results take much,
+            and BODIES times as many of loops' bodies.
           time_limit: seconds, for these.
         """
         if self.attempts.plain.needs.is_refused:
@@ -192,7 +192,12 @@ class BudgetSearch:
         best, plain = self._best(budget), self.attempts.plain.needs
         if best.needs.total > budget or plain.is_refused or best.way.fuses_sums:
             return False
-        return best.needs.work <= (ENOUGH_TIME if plain.seconds else ENOUGH) * plain.work
+        return best.needs.work <= self._enough * plain.work
+
+    @property
+    def _enough(self) -> float:
+        """Times as much work: with no more no other way is looked for."""
+        return ENOUGH_TIME if self.attempts.plain.needs.seconds else ENOUGH
 
     def _limits_of(self, loops: int, *, early: bool = False, inner: bool = False) -> "Limits":
         which = loops, early, inner
@@ -348,22 +353,21 @@ class BudgetSearch:
             return
         limits = self._limits_of(loops, early=early, inner=inner)
         most = self._compiled() + compilations
-        again = limits.kept
-        if not self._is_for_cpus:
+        if self._is_for_cpus:
+            again = limits.kept(budget)
+        else:
             self._close_in(limits, budget, most, late, self._forms[:1])
-            again = limits.nearest
-        self._try_again(limits, again(budget), budget, late)
+            again = limits.nearest(budget)
+        self._try_again(limits, again, budget, late)
         self._close_in(limits, budget, most, late, self._forms)
 
     def _close_in(
         self, limits: "Limits", budget: int, most: int, late: float, forms: Sequence[Form]
     ) -> None:
         """Compiles plans in these forms, until so many ways are compiled."""
-        plain = self.attempts.plain.needs
-        enough = ENOUGH_TIME if plain.seconds else ENOUGH
         while self._compiled() < most and not self._is_enough(budget):
-            limit = limits.next(budget, plain)
-            is_over = limits.is_settled(budget, enough) or time.perf_counter() > late
+            limit = limits.next(budget, self.attempts.plain.needs)
+            is_over = limits.is_settled(budget, self._enough) or time.perf_counter() > late
             if limit is None or is_over:
                 return
             self._try(limits, limit, budget, forms)

@@ -84,7 +84,7 @@ def test_orders_in_segments_come_first_and_end_the_search_where_they_fit():
 
 @pytest.mark.parametrize(("least", "number"), [(60, 4), (90, 2)], ids=["near", "far"])
 def test_the_better_order_is_cut_more_unless_it_is_far_beyond_the_budget(least, number):
-    """Here each of the two orders is cut in two numbers of places at most."""
+    """Both orders can be cut anywhere, and the program's own needs a little less."""
     judge = Judging(lambda way: (100 if not way.cuts else least + ("auto" in way.name), 1.0))
     places = list(range(1, max(CUTS) + 1))
     search = searching(judge)
@@ -400,12 +400,15 @@ def test_where_bytes_rise_evenly_few_limits_are_tried():
 @pytest.mark.parametrize(("work", "is_settled"), [(1.0, True), (0.9, False), (1.1, True)])
 def test_limits_are_settled_where_the_next_one_saves_no_work(work, is_settled):
     limits = Limits(lines_to(0))
-    needs = lambda total, work: [Needs(Memory(total, 0, 0), 0, 0, work)]  # noqa: E731
+
+    def note(limit, total, work):
+        limits.note(limit, [Needs(Memory(total, 0, 0), 0, 0, work)], 700, 2000)
+
     assert not limits.is_settled(700, 1.01)
-    limits.note(500, needs(600, 1.0), 700, 2000)
+    note(500, 600, 1.0)
     assert not limits.is_settled(700, 1.01)
-    limits.note(600, needs(800, work), 700, 2000)
-    limits.note(900, needs(900, 0.5), 700, 2000)
+    note(600, 800, work)
+    note(900, 900, 0.5)
     assert limits.is_settled(700, 1.01) is is_settled
 
 

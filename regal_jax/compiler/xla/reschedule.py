@@ -11,7 +11,7 @@ new order only where that saves more, and its donated arguments stay valid then.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -55,6 +55,9 @@ ESTIMATE_ERROR = 0.1
 TOP_K = 2
 """Orders that are compiled, unless told otherwise."""
 
+WORTH = 0.01
+"""Of what XLA's better order needs: where none can save more, none is looked for."""
+
 
 class Report(NamedTuple):
     """What was decided on a program.
@@ -94,7 +97,7 @@ class Report(NamedTuple):
     @property
     def ratio(self) -> float:
         """Temporaries and results over those of the better of XLA's orders."""
-        best = min(memory.total for memory in self._of_xla())
+        best = _better(self._of_xla())
         return self.memory[self.chosen].total / best if best else 1.0
 
     def __str__(self) -> str:
@@ -156,6 +159,8 @@ class Report(NamedTuple):
             return f"a new order saves {saved}, and loses a donation of {human_bytes(kept.donated)}"
         if self.settled:
             return "no order needs less, it is at the lower bound"
+        if _is_near(_better(self._of_xla()), self.least):
+            return f"no order can save {100 * WORTH:.0f} %"
         tried = max(len(self.estimates) - 2, len(ours))
         return f"none of {tried} other orders needs less" if tried else "there is no other order"
 
@@ -202,9 +207,12 @@ def _decide(
     orders: dict[str, ModuleOrder] = {DEFAULT: {}, MEMORY: order_of(_module(compact))}
     memory = {DEFAULT: memory_of(plain), MEMORY: memory_of(compact)}
     started = time.perf_counter()
+    least, best = _least(module), _better(memory.values())
     estimates = {name: estimated(module, order) for name, order in orders.items()}
-    with progress.status(f"rj.jit: looking for an order of {module.name}"):
-        found = candidates(without_donations(module), options.search)
+    found: Sequence[Candidate] = ()
+    if not _is_near(best, least):
+        with progress.status(f"rj.jit: looking for an order of {module.name}"):
+            found = candidates(without_donations(module), options.search)
     search_seconds = time.perf_counter() - started
     estimates |= {one.name: one.estimate for one in found}
     for one in _promising(found, memory)[: TOP_K if options.top_k is None else options.top_k]:
@@ -215,8 +223,7 @@ def _decide(
         orders[one.name], memory[one.name] = one.order, memory_of(compiled)
     chosen = min(memory, key=lambda name: memory[name].total)
     order = {} if chosen == DEFAULT else orders[chosen]
-    least = _least(module)
-    settled = not found and is_settled(without_donations(module))
+    settled = not found and (best == least or is_settled(without_donations(module)))
     report = Report(
         *(module.name, chosen, memory, estimates, search_seconds), settled=settled, least=least
     )
@@ -230,10 +237,19 @@ def _least(module: Module) -> int:
     return max(0, peak_bound(module, memory).num_bytes - given)
 
 
+def _better(memories: Iterable[Memory]) -> int:
+    """Bytes of temporaries and results of the one that needs fewest."""
+    return min(one.total for one in memories)
+
+
+def _is_near(needs: int, least: int) -> bool:
+    """Whether no order can save WORTH of these bytes, if every order needs this least."""
+    return least <= needs and needs - least <= WORTH * needs
+
+
 def _promising(found: Sequence[Candidate], memory: Mapping[str, Memory]) -> list[Candidate]:
     """Orders that may be better than XLA's, estimates being what they are."""
-    best = min(one.total for one in memory.values())
-    results = memory[DEFAULT].output
+    best, results = _better(memory.values()), memory[DEFAULT].output
     return [one for one in found if one.estimate + results < best * (1 + ESTIMATE_ERROR)]
 
 

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import pytest
 
 import regal_jax as rj
+from regal_jax.compiler.xla import reschedule
 from regal_jax.compiler.xla.decisions import Memory
 from regal_jax.compiler.xla.reschedule import DEFAULT, MEMORY, Report
 
@@ -71,10 +72,30 @@ def test_a_program_at_its_bound_says_so():
     assert str(packed).count("no order needs less") == 1
 
 
-def test_a_report_says_what_every_order_needs():
-    def fork(x):
-        return sum(jnp.tanh(jnp.outer(x * k, x)) @ x for k in range(1, 5))
+def fork(x):
+    return sum(jnp.tanh(jnp.outer(x * k, x)) @ x for k in range(1, 5))
 
+
+def test_no_order_is_looked_for_that_can_save_little(monkeypatch):
+    monkeypatch.setattr(reschedule, "WORTH", 0.9)
+    step = rj.jit(fork, cache=None)
+    step(jnp.ones(256))
+    report = step.reports[0]
+    best = min(one.total for one in report.memory.values())
+    assert report.memory.keys() == report.estimates.keys() == {DEFAULT, MEMORY}
+    assert 0 < report.least < best
+    assert ": no order can save 90 %; no order needs less than " in str(report)
+
+
+def test_a_bound_that_does_not_hold_stops_no_search(monkeypatch):
+    """XLA may need less than the rules of its buffers say."""
+    monkeypatch.setattr(reschedule, "_least", lambda module: 2**40)
+    step = rj.jit(fork, cache=None)
+    step(jnp.ones(256))
+    assert len(step.reports[0].estimates) > 2
+
+
+def test_a_report_says_what_every_order_needs():
     step = rj.jit(fork, cache=None)
     step(jnp.ones(256))
     report = step.reports[0]

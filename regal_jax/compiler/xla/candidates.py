@@ -47,12 +47,12 @@ def estimated(module: Module, order: ModuleOrder) -> int:
     return temporary_bytes(allocate(reordered(module, order)))
 
 
-def candidates(module: Module, search: Search) -> list[Candidate]:
+def candidates(module: Module, search: Search, worth: int = 1) -> list[Candidate]:
     """Orders by every method, the best first, none twice.
 
     Bodies of loops, branches and calls are ordered before what runs them, each by its best method
-    by the estimate. What is at its lower bound already, or has nothing to reorder, stays as it is.
-    Raises OptionError where a method doesn't fit, such as one without a policy for one device.
+    by the estimate. Where no order can save so many bytes (``worth``), all stays as it is. Raises
+    OptionError where a method doesn't fit, such as one without a policy for one device.
     """
     deadline = time.perf_counter() + (search.time_limit or float("inf"))
     chosen: ModuleOrder = {}
@@ -60,7 +60,7 @@ def candidates(module: Module, search: Search) -> list[Candidate]:
         base = reordered(module, chosen)
         found = [
             Candidate(method, order, estimated(base, order))
-            for method, sequence in _sequences(base, name, search, deadline)
+            for method, sequence in _sequences(base, name, search, deadline, worth)
             for order in ({**chosen, name: sequence},)
         ]
         best = sorted(_distinct(found), key=lambda candidate: candidate.estimate)
@@ -78,17 +78,17 @@ def better_order(module: Module, search: Search) -> ModuleOrder:
     return best.order if best and best.estimate < estimated(module, {}) else {}
 
 
-def is_settled(module: Module) -> bool:
-    """Whether no order of any of its computations needs less than the one that there is."""
-    return all(_is_settled(search_graph(module, name)) for name in sequenced(module))
+def headroom(module: Module) -> int:
+    """Bytes that an order of one of its computations may save at most."""
+    return max(_headroom(search_graph(module, name)) for name in sequenced(module))
 
 
 def _sequences(
-    module: Module, name: str, search: Search, deadline: float
+    module: Module, name: str, search: Search, deadline: float, worth: int
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """(method, order of the instructions) of one computation."""
     graph = search_graph(module, name)
-    if _is_settled(graph):
+    if _headroom(graph) < worth:
         return
     for method in search.methods:
         left = deadline - time.perf_counter()
@@ -111,12 +111,12 @@ def _sequences(
         yield method, instruction_order(module.computations[name], graph, ops)
 
 
-def _is_settled(graph: ComputationGraph) -> bool:
-    """Whether no order needs less than the one that there is."""
+def _headroom(graph: ComputationGraph) -> int:
+    """Bytes that the order there is needs above the lower bound of all."""
     if graph.num_ops < 3:
-        return True
+        return 0
     peak = order_peak(graph, np.arange(graph.num_ops))
-    return peak <= bounds.peak_memory_bound(graph, 1)
+    return int(peak) - int(bounds.peak_memory_bound(graph, 1))
 
 
 def _distinct(found: Sequence[Candidate]) -> list[Candidate]:

@@ -17,12 +17,7 @@ from typing import Any, NamedTuple
 import jax
 
 from regal_jax.compiler.xla import decisions
-from regal_jax.compiler.xla.candidates import (
-    Candidate,
-    candidates,
-    estimated,
-    is_settled,
-)
+from regal_jax.compiler.xla.candidates import Candidate, candidates, estimated, headroom
 from regal_jax.compiler.xla.decisions import Decision, Memory
 from regal_jax.compiler.xla.live_memory import live_memory
 from regal_jax.compiler.xla.module_orders import ModuleOrder, order_of, without_donations
@@ -69,7 +64,7 @@ class Report(NamedTuple):
       estimates: bytes of temporaries that were expected of every order, by name.
       search_seconds, compile_seconds: spent on finding orders, and on all compilations.
       cached: whether the decision was made before.
-      settled: whether XLA's order is at the lower bound, so that there was nothing to search for.
+      room: bytes that an order may save at most, where none was found; -1 if not known.
       least: bytes of temporaries and results that every order of its instructions needs
         (``peak_bound``), as far as XLA allocates by the rules of ``buffers``; 0 if not known.
       accelerator: what it is compiled for; nothing for CPUs.
@@ -87,12 +82,17 @@ class Report(NamedTuple):
     search_seconds: float = 0.0
     compile_seconds: float = 0.0
     cached: bool = False
-    settled: bool = False
+    room: int = -1
     least: int = 0
     accelerator: str = ""
     time_ratio: float = 1.0
     budget: int = 0
     flops_ratio: float = 1.0
+
+    @property
+    def settled(self) -> bool:
+        """Whether XLA's order is at the lower bound, so that there was nothing to search for."""
+        return self.room == 0
 
     @property
     def ratio(self) -> float:
@@ -159,8 +159,8 @@ class Report(NamedTuple):
             return f"a new order saves {saved}, and loses a donation of {human_bytes(kept.donated)}"
         if self.settled:
             return "no order needs less, it is at the lower bound"
-        if _is_near(_better(self._of_xla()), self.least):
-            return f"no order can save {100 * WORTH:.0f} %"
+        if 0 < self.room < _worth(self._of_xla()):
+            return f"no order of a part of it saves {100 * WORTH:.0f} %"
         tried = max(len(self.estimates) - 2, len(ours))
         return f"none of {tried} other orders needs less" if tried else "there is no other order"
 
@@ -207,12 +207,13 @@ def _decide(
     orders: dict[str, ModuleOrder] = {DEFAULT: {}, MEMORY: order_of(_module(compact))}
     memory = {DEFAULT: memory_of(plain), MEMORY: memory_of(compact)}
     started = time.perf_counter()
-    least, best = _least(module), _better(memory.values())
     estimates = {name: estimated(module, order) for name, order in orders.items()}
-    found: Sequence[Candidate] = ()
-    if not _is_near(best, least):
+    least, worth = _least(module), _worth(memory.values())
+    room, found = _better(memory.values()) - least, list[Candidate]()
+    if room not in range(worth):
         with progress.status(f"rj.jit: looking for an order of {module.name}"):
-            found = candidates(without_donations(module), options.search)
+            found = candidates(without_donations(module), options.search, worth)
+        room = -1 if found else headroom(without_donations(module))
     search_seconds = time.perf_counter() - started
     estimates |= {one.name: one.estimate for one in found}
     for one in _promising(found, memory)[: TOP_K if options.top_k is None else options.top_k]:
@@ -223,9 +224,8 @@ def _decide(
         orders[one.name], memory[one.name] = one.order, memory_of(compiled)
     chosen = min(memory, key=lambda name: memory[name].total)
     order = {} if chosen == DEFAULT else orders[chosen]
-    settled = not found and (best == least or is_settled(without_donations(module)))
     report = Report(
-        *(module.name, chosen, memory, estimates, search_seconds), settled=settled, least=least
+        *(module.name, chosen, memory, estimates, search_seconds), room=room, least=least
     )
     return Decision(module.name, chosen, order, memory, least), report
 
@@ -242,9 +242,9 @@ def _better(memories: Iterable[Memory]) -> int:
     return min(one.total for one in memories)
 
 
-def _is_near(needs: int, least: int) -> bool:
-    """Whether no order can save WORTH of these bytes, if every order needs this least."""
-    return least <= needs and needs - least <= WORTH * needs
+def _worth(memories: Iterable[Memory]) -> int:
+    """Bytes that are worth a search."""
+    return max(1, int(WORTH * _better(memories)))
 
 
 def _promising(found: Sequence[Candidate], memory: Mapping[str, Memory]) -> list[Candidate]:

@@ -4,7 +4,7 @@ import jax
 import pytest
 
 from regal_jax.compiler.xla.buffers import allocate
-from regal_jax.compiler.xla.candidates import Search, candidates, estimated
+from regal_jax.compiler.xla.candidates import Search, candidates, estimated, headroom
 from regal_jax.compiler.xla.module_orders import reordered, sequenced
 from regal_jax.compiler.xla.packing import temporary_bytes
 from regal_jax.graphs.importers.xla.text import parse_module
@@ -40,6 +40,14 @@ def test_bodies_of_loops_are_ordered_too():
 def test_a_program_that_no_order_helps_has_no_candidates():
     module = module_of(lambda x: (x @ x) @ x, jax.ShapeDtypeStruct((64, 64), "float32"))
     assert candidates(module, QUICK) == []
+
+
+def test_no_order_is_searched_that_can_save_too_little():
+    quick = Search(("xla_list", "lpmf"))
+    module = module_of(programs.branches, programs.WEIGHTS, programs.ROWS)
+    room = headroom(module)
+    assert candidates(module, quick, worth=room) == candidates(module, quick) != []
+    assert candidates(module, quick, worth=room + 1) == []
 
 
 def test_one_seed_gives_one_result():

@@ -209,7 +209,8 @@ def _decide(
     started = time.perf_counter()
     estimates = {name: estimated(module, order) for name, order in orders.items()}
     least, worth = _least(module), _worth(memory.values())
-    room, found = _better(memory.values()) - least, list[Candidate]()
+    room = _better(memory.values()) - least
+    found: list[Candidate] = []
     if room not in range(worth):
         with progress.status(f"rj.jit: looking for an order of {module.name}"):
             found = candidates(without_donations(module), options.search, worth)
@@ -224,9 +225,7 @@ def _decide(
         orders[one.name], memory[one.name] = one.order, memory_of(compiled)
     chosen = min(memory, key=lambda name: memory[name].total)
     order = {} if chosen == DEFAULT else orders[chosen]
-    report = Report(
-        *(module.name, chosen, memory, estimates, search_seconds), room=room, least=least
-    )
+    report = Report(module.name, chosen, memory, estimates, search_seconds, room=room, least=least)
     return Decision(module.name, chosen, order, memory, least), report
 
 

@@ -159,7 +159,7 @@ class Report(NamedTuple):
             return f"a new order saves {saved}, and loses a donation of {human_bytes(kept.donated)}"
         if self.settled:
             return "no order needs less, it is at the lower bound"
-        if 0 < self.room < _worth(self._of_xla()):
+        if 0 < self.room < _worth(_better(self._of_xla())):
             return f"no order of a part of it saves {100 * WORTH:.0f} %"
         tried = max(len(self.estimates) - 2, len(ours))
         return f"none of {tried} other orders needs less" if tried else "there is no other order"
@@ -208,13 +208,14 @@ def _decide(
     memory = {DEFAULT: memory_of(plain), MEMORY: memory_of(compact)}
     started = time.perf_counter()
     estimates = {name: estimated(module, order) for name, order in orders.items()}
-    least, worth = _least(module), _worth(memory.values())
-    room = _better(memory.values()) - least
+    best, least = _better(memory.values()), _least(module)
+    room = best - least
     found: list[Candidate] = []
-    if room not in range(worth):
+    if room not in range(_worth(best)):
+        ours = without_donations(module)
         with progress.status(f"rj.jit: looking for an order of {module.name}"):
-            found = candidates(without_donations(module), options.search, worth)
-        room = -1 if found else headroom(without_donations(module))
+            found = candidates(ours, options.search, _worth(best))
+        room = -1 if found else headroom(ours)
     search_seconds = time.perf_counter() - started
     estimates |= {one.name: one.estimate for one in found}
     for one in _promising(found, memory)[: TOP_K if options.top_k is None else options.top_k]:
@@ -241,9 +242,9 @@ def _better(memories: Iterable[Memory]) -> int:
     return min(one.total for one in memories)
 
 
-def _worth(memories: Iterable[Memory]) -> int:
-    """Bytes that are worth a search."""
-    return max(1, int(WORTH * _better(memories)))
+def _worth(needs: int) -> int:
+    """Bytes that are worth a search, where XLA's better order needs so many."""
+    return max(1, int(WORTH * needs))
 
 
 def _promising(found: Sequence[Candidate], memory: Mapping[str, Memory]) -> list[Candidate]:
